@@ -1,0 +1,1 @@
+"""Videoveil keeps what happens in a video and hides who it happens to."""

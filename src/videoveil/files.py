@@ -1,0 +1,91 @@
+"""Files that are either whole or absent: temporary name, fsync, rename; and content hashes."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import secrets
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+TEMPORARY = (
+    ".veil-tmp-"  # every temporary name contains this, so leftovers of a killed process are recognisable
+)
+
+
+@contextlib.contextmanager
+def atomic_path(destination: str | Path) -> Iterator[Path]:
+    """Yield a temporary path beside `destination`; on success it becomes `destination`, on any error it is removed.
+
+    The temporary name keeps the suffix (writers choose the container by it) and carries the machine, the process and
+    a random part, so concurrent writers never share one and leftovers can be told from work in progress.
+    """
+    destination = Path(destination)
+    destination.parent.mkdir(parents=True, exist_ok=True)
+    unique = f"{_machine()}-{os.getpid()}-{secrets.token_hex(4)}"
+    temporary = destination.with_name(f"{TEMPORARY}{unique}{destination.suffix}")
+    try:
+        yield temporary
+        with open(temporary, "rb") as handle:
+            os.fsync(handle.fileno())
+        temporary.replace(destination)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+    fsync_directory(destination.parent)
+
+
+def _machine() -> str:
+    return hashlib.sha256(socket.gethostname().encode()).hexdigest()[:8]
+
+
+def owner_alive(temporary: Path) -> bool:
+    """Whether the writer of a temporary file may still be at work; on another machine that cannot be known."""
+    machine, pid, _ = temporary.name.removeprefix(TEMPORARY).split("-", 2)
+    if machine != _machine():
+        return True
+    try:
+        os.kill(int(pid), 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
+def fsync_directory(folder: Path) -> None:
+    """Make a rename in `folder` survive a power cut."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def write_bytes(destination: str | Path, data: bytes) -> None:
+    with atomic_path(destination) as temporary:
+        temporary.write_bytes(data)
+
+
+def write_text(destination: str | Path, text: str) -> None:
+    write_bytes(destination, text.encode("utf-8"))
+
+
+def write_json(destination: str | Path, value: Any) -> None:
+    """Sorted keys and a final newline: equal values give equal bytes."""
+    write_text(destination, json.dumps(value, indent=1, sort_keys=True, ensure_ascii=False) + "\n")
+
+
+def file_hash(path: str | Path) -> str:
+    """SHA-256 of the bytes, read in pieces."""
+    with open(path, "rb") as handle:
+        return hashlib.file_digest(handle, "sha256").hexdigest()
+
+
+def value_hash(value: Any) -> str:
+    """SHA-256 of a JSON-able value, independent of key order."""
+    return hashlib.sha256(json.dumps(value, sort_keys=True, separators=(",", ":")).encode()).hexdigest()

@@ -1,0 +1,78 @@
+"""Which packets will become pictures, told from the packets alone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+# Decoders that give exactly one picture for each packet that is shown. For any other codec the number of pictures is
+# known only by decoding.
+_ONE_PICTURE_PER_PACKET = frozenset(
+    "h264 hevc vp8 vp9 av1 mpeg1video mpeg2video mpeg4 msmpeg4v1 msmpeg4v2 msmpeg4v3 wmv1 wmv2 wmv3 vc1 h263 flv1 "
+    "mjpeg mjpegb png qtrle rawvideo ffv1 huffyuv ffvhuff utvideo prores dnxhd gif svq3 cinepak dvvideo vvc".split()
+)
+_TINY = 32  # bytes; an MPEG-4 picture that says "not coded" is smaller, and gives no picture
+
+
+@dataclass
+class Expectation:
+    """Fed every packet in stored order; knows how many pictures must come out.
+
+    Not shown, and so not expected: empty packets (AVI's "nothing new"), packets that the container marks to be
+    discarded (edit lists), hidden reference pictures (VP8, VP9). A recording that starts in the middle of a group of
+    pictures begins at its first key frame: what comes before it, or is shown before it (leading pictures of an open
+    group), cannot be decoded by anyone.
+    """
+
+    codec: str
+    expected: int = 0
+    stored: int = 0  # non-empty packets, whatever becomes of them
+    first_key: int | None = None  # pts of the first key packet
+    started: bool = False
+    doubtful: bool = field(init=False)  # the count cannot be told from packets
+
+    def __post_init__(self) -> None:
+        self.doubtful = self.codec not in _ONE_PICTURE_PER_PACKET
+
+    def shown(self, pts: int | None, size: int, key: bool, discard: bool, head: bytes) -> bool:
+        """Count one packet; True when a picture must come of it. `head` is its first byte or two and its last."""
+        if size == 0:
+            return False
+        self.stored += 1
+        if key and not self.started:
+            self.started, self.first_key = True, pts
+        if not self.started or self._leads(pts, key):
+            self.doubtful = True  # decoders differ in what they give for these
+            return False
+        if self.codec == "mpeg4" and size < _TINY:
+            self.doubtful = True
+        if discard or is_hidden(self.codec, head):
+            return False
+        self.expected += 1
+        return True
+
+    def _leads(self, pts: int | None, key: bool) -> bool:
+        return not key and pts is not None and self.first_key is not None and pts < self.first_key
+
+    def before_start(self, pts: int | None) -> bool:
+        """Whether a picture of this time may be damaged without the file being so."""
+        return not self.started or (pts is not None and self.first_key is not None and pts < self.first_key)
+
+
+def is_hidden(codec: str, head: bytes) -> bool:
+    """VP8 and VP9 store pictures that are only referred to; their header says so. `head`: first bytes and the last."""
+    if codec == "vp8":
+        return not head[0] >> 4 & 1
+    if codec == "vp9":
+        return _vp9_is_hidden(head)
+    return False
+
+
+def _vp9_is_hidden(head: bytes) -> bool:
+    first, last = head[0], head[-1]
+    if last & 0xE0 == 0xC0:  # several pictures in one packet: the last one is shown
+        return False
+    profile = (first >> 5 & 1) | (first >> 3 & 2)
+    shift = 3 if profile < 3 else 2  # profile 3 has a reserved bit more
+    show_existing = first >> shift & 1
+    show_frame = first >> (shift - 2) & 1
+    return not show_existing and not show_frame
