@@ -1,1 +1,3 @@
 """Videoveil keeps what happens in a video and hides who it happens to."""
+
+__version__ = "0.1.0"

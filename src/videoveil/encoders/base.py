@@ -27,7 +27,9 @@ NORMS: dict[str, tuple[tuple[float, ...], tuple[float, ...]]] = {
     "imagenet": ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225)),
     "zero_one": ((0.0, 0.0, 0.0), (1.0, 1.0, 1.0)),
 }
-COUNTER = "num_batches_tracked"  # batch-norm bookkeeping: absent from old checkpoints, without effect on features
+COUNTER = (
+    "num_batches_tracked"  # batch-norm bookkeeping: absent from old checkpoints, without effect on features
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,13 +120,15 @@ class Encoder(nn.Module):
 
     def forward(self, clips: Tensor) -> Tensor:
         """(N, 3, T, H, W) in [0, 1] → (N, C). Image encoders average over frames and also take (N, 3, H, W)."""
-        vector, _ = self._pool(self.network, self._normalised(clips))
-        return vector
+        return self.vector_and_tokens(clips)[0]
 
     def temporal_tokens(self, clips: Tensor) -> Tensor:
         """(N, 3, T, H, W) in [0, 1] → (N, S, C): pooled over space only; S is `tokens` for `input.frames` frames."""
-        _, tokens = self._pool(self.network, self._normalised(clips))
-        return tokens
+        return self.vector_and_tokens(clips)[1]
+
+    def vector_and_tokens(self, clips: Tensor) -> tuple[Tensor, Tensor]:
+        """Both of the above from one pass."""
+        return self._pool(self.network, self._normalised(clips))
 
     def _normalised(self, clips: Tensor) -> Tensor:
         if self.kind == "image" and clips.dim() == 4:
@@ -137,7 +141,9 @@ class Encoder(nn.Module):
         if clips.dim() != 5 or shape[1] != 3:
             raise UsageError(f"{self.name}: clips must be (N, 3, T, H, W), not {shape}")
         if not clips.is_floating_point():
-            raise UsageError(f"{self.name}: clips must be floats in [0, 1], not {clips.dtype}; divide bytes by 255")
+            raise UsageError(
+                f"{self.name}: clips must be floats in [0, 1], not {clips.dtype}; divide bytes by 255"
+            )
         size = self.input.size
         if self._fixed and shape[2:] != (self.input.frames, size, size):
             raise UsageError(
@@ -220,7 +226,9 @@ class Classifier(nn.Module):
         if restore:
             weight, bias = encoder.head_parameters()
             if len(weight) != classes:
-                raise UsageError(f"{encoder.name}: its layer has {len(weight)} classes, {classes} were asked for")
+                raise UsageError(
+                    f"{encoder.name}: its layer has {len(weight)} classes, {classes} were asked for"
+                )
             with torch.no_grad():
                 self.head.weight.copy_(weight)
                 self.head.bias.copy_(bias)

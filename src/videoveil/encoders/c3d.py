@@ -1,6 +1,6 @@
 """C3D (Tran et al., 2015): eight 3×3×3 convolutions and two 4096-wide layers, exactly 16 frames of 112².
 
-78,409,573 parameters with 101 classes, 79,991,143 with the 487 of Sports-1M. The vector is the output of `fc7`, which
+78,409,573 parameters with 101 classes, 79,991,015 with the 487 of Sports-1M. The vector is the output of `fc7`, which
 the classification layer `fc8` reads; `pool="fc6"` gives the layer the anomaly literature extracts, also 4096-d.
 Public Sports-1M weights expect pixels of 0…255 minus (104, 117, 128).
 """
@@ -44,6 +44,7 @@ class C3D(nn.Module):
         for module in self.modules():
             if isinstance(module, nn.Conv3d | nn.Linear):
                 nn.init.kaiming_normal_(module.weight, nonlinearity="relu")
+                assert module.bias is not None
                 nn.init.zeros_(module.bias)
         nn.init.normal_(self.fc8.weight, std=0.01)
 

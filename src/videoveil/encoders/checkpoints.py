@@ -85,7 +85,9 @@ def read(path: str | Path) -> Checkpoint:
         options, provenance = json.loads(metadata["options"]), json.loads(metadata["provenance"])
         return Checkpoint(metadata["encoder"], options, provenance, tensors)
     except (KeyError, ValueError) as error:
-        raise CheckpointError(f"{path}: its metadata is damaged ({error}); convert the source again") from error
+        raise CheckpointError(
+            f"{path}: its metadata is damaged ({error}); convert the source again"
+        ) from error
 
 
 def differences(network: nn.Module, tensors: Mapping[str, Tensor]) -> list[str]:

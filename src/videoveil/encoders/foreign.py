@@ -49,9 +49,20 @@ _TENSOR_GLOBALS = re.compile(
     r"|_codecs\.encode"
 )
 _ARRAY_GLOBALS = re.compile(
-    r"numpy\.(ndarray|dtype)|numpy\.(_core|core)\.multiarray\._reconstruct|_codecs\.encode|collections\.OrderedDict"
+    r"numpy\.(ndarray|dtype)"
+    r"|numpy\.(_core|core)\.(multiarray\._reconstruct|numeric\._frombuffer)"
+    r"|_codecs\.encode"
+    r"|collections\.OrderedDict"
 )
-_STRINGS = ("UNICODE", "BINUNICODE", "SHORT_BINUNICODE", "BINUNICODE8", "STRING", "BINSTRING", "SHORT_BINSTRING")
+_STRINGS = (
+    "UNICODE",
+    "BINUNICODE",
+    "SHORT_BINUNICODE",
+    "BINUNICODE8",
+    "STRING",
+    "BINSTRING",
+    "SHORT_BINSTRING",
+)
 
 
 def read_foreign(path: str | Path) -> tuple[State, str]:
@@ -82,13 +93,14 @@ def pickled_globals(stream: IO[bytes]) -> Iterator[str]:
     strings: list[str] = []  # strings pushed so far: STACK_GLOBAL takes the last two
     memo: dict[int, str] = {}
     last: str | None = None  # the string on top of the stack, if it is one
+    argument: Any
     for opcode, argument, _ in pickletools.genops(stream):
         name = opcode.name
         if name in _STRINGS:
             last = str(argument)
             strings.append(last)
         elif name in ("BINGET", "LONG_BINGET", "GET"):
-            last = memo.get(int(argument))
+            last = memo.get(int(argument)) or None
             if last is not None:
                 strings.append(last)
         elif name in ("BINPUT", "LONG_BINPUT", "PUT", "MEMOIZE"):
@@ -155,7 +167,9 @@ def _load_zip(path: Path) -> Any:
     if code := [name for name in names if "/code/" in name or name.endswith("constants.pkl")]:
         raise CheckpointError(f"{path}: a TorchScript archive, which is code\n{listing('it holds', code)}")
     if not pickles:
-        raise CheckpointError(f"{path}: an archive without a checkpoint inside; it holds {', '.join(names[:5])}")
+        raise CheckpointError(
+            f"{path}: an archive without a checkpoint inside; it holds {', '.join(names[:5])}"
+        )
     for data in pickles.values():
         _refuse_code(path, _listed(path, io.BytesIO(data)), _TENSOR_GLOBALS)
     return _torch_load(path)
@@ -205,13 +219,15 @@ def _tensors(path: Path, content: Any) -> tuple[State, str]:
         raise CheckpointError(f"{path}: holds a {type(content).__name__}, not a state dictionary")
     state = {str(key): tensor for key, value in content.items() if (tensor := _tensor(value)) is not None}
     if not state:
-        raise CheckpointError(f"{path}: no tensors inside; its keys are {', '.join(map(str, list(content)[:10]))}")
+        raise CheckpointError(
+            f"{path}: no tensors inside; its keys are {', '.join(map(str, list(content)[:10]))}"
+        )
     return state, ".".join(wrapper)
 
 
 def _tensor(value: Any) -> Tensor | None:
     if isinstance(value, Tensor):
         return value.detach()
-    if isinstance(value, np.ndarray) and value.dtype.kind in "fiu":
-        return torch.from_numpy(np.ascontiguousarray(value))
+    if isinstance(value, np.ndarray) and value.dtype.kind in "fiu" and value.dtype.itemsize <= 8:
+        return torch.from_numpy(np.array(value, dtype=value.dtype.newbyteorder("="), order="C"))
     return None

@@ -143,7 +143,9 @@ def _blob_rules() -> list[tuple[str, str]]:
         rules += [(rf"{block}1_bn_{s}$", f"{stage}.downsample.1.{full}") for s, full in _STATISTICS.items()]
         for letter, number in _CONVS.items():
             rules.append((rf"{block}2{letter}_w$", f"{stage}.conv{number}.weight"))
-            rules += [(rf"{block}2{letter}_bn_{s}$", f"{stage}.bn{number}.{f}") for s, f in _STATISTICS.items()]
+            rules += [
+                (rf"{block}2{letter}_bn_{s}$", f"{stage}.bn{number}.{f}") for s, f in _STATISTICS.items()
+            ]
     return rules
 
 

@@ -46,7 +46,7 @@ class MobileNetV1(nn.Module):
         self.fc = nn.Linear(width, classes)
         for module in self.modules():
             if isinstance(module, nn.Conv2d):
-                nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
+                nn.init.kaiming_normal_(module.weight, nonlinearity="relu")
 
     def feature_map(self, x: Tensor) -> Tensor:
         """(N, 3, H, W) → (N, C, H/32, W/32)."""

@@ -80,10 +80,14 @@ class Model:
     frozen_geometry: bool = False  # frames and size cannot be chosen at all
     min_frames: int = 1
     adapt: Callable[[Mapping[str, Tensor]], Adapted] = keep_names
-    spare: tuple[str, ...] = ()  # prefixes of tensors that only some pools need: left out where the pool has none
+    spare: tuple[
+        str, ...
+    ] = ()  # prefixes of tensors that only some pools need: left out where the pool has none
     from_config: Callable[[Mapping[str, Any]], dict[str, Any]] | None = None  # hub config.json → options
     torchvision: str = ""  # name of the builder in torchvision's own registry
-    small: Mapping[str, Any] = field(default_factory=dict)  # cheapest options that still run every kind of layer
+    small: Mapping[str, Any] = field(
+        default_factory=dict
+    )  # cheapest options that still run every kind of layer
 
     @property
     def default_pool(self) -> str:

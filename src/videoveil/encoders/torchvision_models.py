@@ -18,10 +18,10 @@ KINETICS = 400
 IMAGENET = 1000
 
 
-def _named(request: Request, name: str, **extra: Any) -> nn.Module:
+def _named(request: Request, name: str) -> nn.Module:
     from videoveil._torchvision import torchvision
 
-    network: nn.Module = torchvision.models.get_model(name, weights=None, num_classes=request.classes, **extra)
+    network: nn.Module = torchvision.models.get_model(name, weights=None, num_classes=request.classes)
     return network
 
 
@@ -109,16 +109,14 @@ def _swin(size: str, width: int) -> Model:
     )
 
 
-def _mvit(request: Request) -> nn.Module:
-    size = (request.size, request.size)
-    return _named(request, "mvit_v2_s", spatial_size=size, temporal_size=request.frames)
-
-
 def _mvit_tokens(network: Any, x: Tensor) -> tuple[Tensor, Tensor]:
-    """(N, 3, T, H, W) → class token (N, C), temporal tokens (N, S, C)."""
-    x = network.conv_proj(x).flatten(2).transpose(1, 2)  # (N, S·h·w, C)
-    x = network.pos_encoding(x)
-    grid = (network.pos_encoding.temporal_size, *network.pos_encoding.spatial_size)
+    """(N, 3, T, H, W) → class token (N, C), temporal tokens (N, S, C).
+
+    The grid is the input's own, not the 8×56×56 of the published input: positions are relative and interpolated.
+    """
+    x = network.conv_proj(x)  # (N, C, S, h, w)
+    grid = tuple(x.shape[2:])
+    x = network.pos_encoding(x.flatten(2).transpose(1, 2))  # (N, 1 + S·h·w, C)
     for block in network.blocks:
         x, grid = block(x, grid)
     x = network.norm(x)
@@ -171,9 +169,7 @@ MODELS = {
     "s3d": Model(
         network=partial(_named, name="s3d"),
         pools={"mean": map_pool(_s3d_map)},
-        input=InputSpec(
-            frames=16, size=224, resize=256, mean=_R3D_INPUT.mean, std=_R3D_INPUT.std
-        ),
+        input=InputSpec(frames=16, size=224, resize=256, mean=_R3D_INPUT.mean, std=_R3D_INPUT.std),
         width=1024,
         tokens=lambda frames: -(-frames // 4) // 2,
         head="classifier",
@@ -183,16 +179,15 @@ MODELS = {
         small={"frames": 8, "size": 64},
     ),
     "mvit.v2-s": Model(
-        network=_mvit,
+        network=partial(_named, name="mvit_v2_s"),
         pools={"cls": _mvit_tokens, "mean": _mvit_mean},
         input=InputSpec(frames=16, size=224, resize=256, mean=(0.45,) * 3, std=(0.225,) * 3),
         width=768,
-        tokens=lambda frames: frames // 2,
+        tokens=lambda frames: -(-frames // 2),
         head="head",
         classes=KINETICS,
         head_pools=("cls",),
         mean_pools=("mean",),
-        fixed=True,
         torchvision="mvit_v2_s",
         small={"frames": 4, "size": 64},
     ),

@@ -62,6 +62,9 @@ def _videomae(request: Request) -> nn.Module:
 
     _check_grid(request, _TUBELET)
     own = request.own
+    settings: dict[str, Any] = {
+        "num_labels": request.classes
+    }  # known to the base class, not to its subclasses
     config = VideoMAEConfig(
         image_size=own["patch"],  # one patch: the real grid is set below, with a fast position table
         num_frames=_TUBELET,
@@ -73,16 +76,16 @@ def _videomae(request: Request) -> nn.Module:
         intermediate_size=own["mlp"],
         layer_norm_eps=own["eps"],
         use_mean_pooling=request.pool != "layernorm+mean",
-        num_labels=request.classes,
+        **settings,
     )
-    network = VideoMAEForVideoClassification(config)
+    network: Any = VideoMAEForVideoClassification(config)
     _set_grid(network, request.frames, request.size)
     for layer in network.videomae.encoder.layer:
         # Some releases of transformers give the keys a bias. VideoMAE has none, and softmax would cancel it.
         layer.attention.attention.key.bias = None
     if request.pool == "mean":
         network.fc_norm = None
-    return network
+    return network  # type: ignore[no-any-return]
 
 
 def _set_grid(network: Any, frames: int, size: int) -> None:
@@ -91,7 +94,9 @@ def _set_grid(network: Any, frames: int, size: int) -> None:
     positions = (frames // _TUBELET) * (size // config.patch_size) ** 2
     embeddings.num_patches = embeddings.patch_embeddings.num_patches = positions
     embeddings.patch_embeddings.image_size = (size, size)
-    del embeddings.position_embeddings  # a plain attribute; as a buffer it moves to the device with the network
+    del (
+        embeddings.position_embeddings
+    )  # a plain attribute; as a buffer it moves to the device with the network
     table = position_table(positions, config.hidden_size)
     embeddings.register_buffer("position_embeddings", table, persistent=False)
 
@@ -211,6 +216,7 @@ def _vjepa2(request: Request) -> nn.Module:
 
     _check_grid(request, _TUBELET)
     own = request.own
+    settings: dict[str, Any] = {"num_labels": request.classes}
     config = VJEPA2Config(
         crop_size=request.size,
         frames_per_clip=request.frames,
@@ -224,7 +230,7 @@ def _vjepa2(request: Request) -> nn.Module:
         pred_hidden_size=12,  # the predictor is thrown away: keep its construction cheap
         pred_num_hidden_layers=1,
         pred_num_attention_heads=1,
-        num_labels=request.classes,
+        **settings,
     )
     network: Any = VJEPA2ForVideoClassification(config)
     network.vjepa2.predictor = nn.Identity()
@@ -253,7 +259,9 @@ def adapt_vjepa2(state: Mapping[str, Tensor]) -> Adapted:
     result = rename(state, [(r"^encoder\.", "vjepa2.encoder.")], (r"^(vjepa2\.)?predictor\.",))
     if "pooler.query_tokens" in result.tensors:
         result.options["pool"] = "attentive"
-        blocks = {key.split(".")[2] for key in result.tensors if key.startswith("pooler.self_attention_layers.")}
+        blocks = {
+            key.split(".")[2] for key in result.tensors if key.startswith("pooler.self_attention_layers.")
+        }
         result.options["pooler_depth"] = len(blocks)
     return result
 
@@ -296,6 +304,7 @@ def _timesformer(request: Request) -> nn.Module:
 
     _check_grid(request, 1)
     own = request.own
+    settings: dict[str, Any] = {"num_labels": request.classes}
     config = TimesformerConfig(
         image_size=request.size,
         patch_size=own["patch"],
@@ -304,13 +313,15 @@ def _timesformer(request: Request) -> nn.Module:
         num_hidden_layers=own["depth"],
         num_attention_heads=own["heads"],
         intermediate_size=own["mlp"],
-        num_labels=request.classes,
+        **settings,
     )
     return TimesformerForVideoClassification(config)
 
 
 def _timesformer_cls(network: Any, clips: Tensor) -> tuple[Tensor, Tensor]:
-    hidden = network.timesformer(clips.transpose(1, 2)).last_hidden_state  # (N, 1 + P·T, C): time runs fastest
+    hidden = network.timesformer(
+        clips.transpose(1, 2)
+    ).last_hidden_state  # (N, 1 + P·T, C): time runs fastest
     return hidden[:, 0], hidden[:, 1:].unflatten(1, (-1, clips.shape[2])).mean(1)
 
 

@@ -134,7 +134,8 @@ class FeatureStore:
         there = {"encoder": found.encoder, "recipe": found.recipe.to_json()}
         if wanted != there:
             raise StoreError(
-                f"{root}: made with {_short(there)}, now asked for {_short(wanted)}; use another folder, or the same settings"
+                f"{root}: made with {_short(there)}, now asked for {_short(wanted)}; "
+                "use another folder, or the same settings"
             )
         return store
 
@@ -263,12 +264,10 @@ class FeatureStore:
             os.close(handle)
 
     def tidy(self) -> None:
-        """Remove what killed processes left: temporary files of dead owners, and the lock folder when unused."""
+        """Remove the temporary files of processes that were killed."""
         for path in self.root.rglob(f"{files.TEMPORARY}*"):
             if not files.owner_alive(path):
                 path.unlink(missing_ok=True)
-        with contextlib.suppress(OSError):  # another process still holds a claim
-            (self.root / ".locks").rmdir()
 
 
 def _short(value: Mapping[str, Any]) -> str:

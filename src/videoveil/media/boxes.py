@@ -18,6 +18,7 @@ _PARENTS = frozenset(
 )
 _DEPTH = 12
 _BOXES = 1_000_000
+_TRACKS = 1000
 
 
 @dataclass(frozen=True)
@@ -64,6 +65,8 @@ def check_mov(file: LocalFile, limits: Limits) -> bool:
             _require_whole(file, box)
         elif box.kind == b"trak":
             tracks.append(_Track())
+            if len(tracks) > _TRACKS:
+                raise CorruptVideo(file.path, f"claims more than {_TRACKS} tracks")
         elif box.kind == b"trun":
             fragment_samples += _number(file, box.body + 4)
             _cap(file, fragment_samples, limits)
@@ -138,7 +141,9 @@ def _children(file: LocalFile, position: int, end: int, depth: int) -> Iterator[
 def _require_whole(file: LocalFile, box: Box) -> None:
     if box.end > file.size:
         name = box.kind.decode("latin-1")
-        raise CorruptVideo(file.path, f"breaks off: box {name!r} at byte {box.start} needs {box.end - file.size} more")
+        raise CorruptVideo(
+            file.path, f"breaks off: box {name!r} at byte {box.start} needs {box.end - file.size} more"
+        )
 
 
 def _cap(file: LocalFile, samples: int, limits: Limits) -> None:

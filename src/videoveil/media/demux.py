@@ -17,6 +17,7 @@ from videoveil.errors import (
     DecodeTimeout,
     FrameTooLarge,
     MediaError,
+    MissingFile,
     NoVideoStream,
     TooLong,
     TooManyFrames,
@@ -27,16 +28,24 @@ from videoveil.media.sniff import FLV, MPEG_PS, MPEG_TS, Container
 from videoveil.media.source import LocalFile, Watch
 
 _BUFFER = 1 << 17
-_SECOND = av.time_base  # libav's unit for the duration of a whole container
+SECOND = av.time_base  # libav's unit for the duration of a whole container
+_PADDING = 64 * 2 * 65536  # 64 more columns and rows of the longest sides that there are
 _LATE_HEADER = (MPEG_TS, MPEG_PS, FLV)  # streams are found while reading, after the options were handed out
 
 # What a live stream may use. Files are never among it: a playlist cannot reach the disk.
 STREAM_PROTOCOLS = "http,https,httpproxy,tcp,udp,tls,rtp,srtp,rtsp,rtmp,rtmps,rtmpt,srt"
-STREAM_DEMUXERS = "rtsp,rtp,sdp,hls,mpegts,flv,live_flv,mov,mp4,matroska,webm,mpjpeg,mjpeg,avi,ogg,asf,gif,mpeg,h264,hevc"
+STREAM_DEMUXERS = (
+    "rtsp,rtp,sdp,hls,mpegts,flv,live_flv,mov,mp4,matroska,webm,mpjpeg,mjpeg,avi,ogg,asf,mpeg,h264,hevc"
+)
 
 
 def open_container(
-    file: LocalFile, container: Container, watch: Watch, *, pixels: int | None = None, codecs: str | None = None
+    file: LocalFile,
+    container: Container,
+    watch: Watch,
+    *,
+    pixels: str | None = None,
+    codecs: str | None = None,
 ) -> InputContainer:
     """libav over the bytes of `file`, with the demuxer fixed and every protocol off."""
     fixed = {"protocol_whitelist": "none", "format_whitelist": container.demuxer, "enable_drefs": "0"}
@@ -52,7 +61,7 @@ def open_container(
         file.view(watch),
         mode="r",
         format=container.demuxer,
-        options={} if pixels is None else {"max_pixels": str(pixels)},
+        options={} if pixels is None else {"max_pixels": pixels},
         container_options=fixed,
         metadata_errors="replace",
         buffer_size=_BUFFER,
@@ -63,24 +72,28 @@ def open_local(file: LocalFile, container: Container, watch: Watch, limits: Limi
     """Open for decoding. libav decodes a little to learn the format, so the size is held to the limit already then."""
     watch.progress()
     with translated(file.path, "cannot be opened"):
-        if container in _LATE_HEADER:
-            # Options do not reach streams that are found while reading; a first look decodes nothing at all.
-            with open_container(file, container, watch, codecs="none") as look:
-                for stream in look.streams.video:
-                    check_picture_size(file.path, stream, limits)
-            watch.progress()
-        return open_container(file, container, watch, pixels=limits.pixels)
+        if container in _LATE_HEADER:  # options do not reach streams that are found while reading
+            check_claimed_size(file, container, watch, limits)
+        return open_container(file, container, watch, pixels=decoder_pixels(limits))
+
+
+def check_claimed_size(file: LocalFile, container: Container, watch: Watch, limits: Limits) -> None:
+    """Hold the size of the pictures to the limits in an opening that decodes nothing at all."""
+    with open_container(file, container, watch, codecs="none") as look:
+        for stream in look.streams.video:
+            check_picture_size(file.path, stream, limits)
+    watch.progress()
 
 
 def open_stream(url: str, limits: Limits, *, demuxer: str | None = None) -> InputContainer:
     """A network stream or camera. Waits at most `limits.stall` seconds for data."""
     fixed = {} if demuxer else {"protocol_whitelist": STREAM_PROTOCOLS, "format_whitelist": STREAM_DEMUXERS}
-    with translated(url, "cannot be opened"):
+    with translated(url, "cannot be opened"), _unreachable(url):
         return av.open(
             url,
             mode="r",
             format=demuxer,
-            options={"max_pixels": str(limits.pixels)},
+            options={"max_pixels": decoder_pixels(limits)},
             container_options=fixed,
             metadata_errors="replace",
             timeout=(limits.stall, limits.stall),
@@ -100,6 +113,11 @@ def picture_stream(path: str, container: InputContainer, limits: Limits) -> Vide
     return stream
 
 
+def decoder_pixels(limits: Limits) -> str:
+    """The ceiling for decoders. They count pictures with their padding, so it is a little higher than the limit."""
+    return str(limits.pixels + _PADDING)
+
+
 def check_picture_size(path: str, stream: VideoStream, limits: Limits) -> None:
     if stream.codec_context is not None:
         check_pixels(path, stream.codec_context.width, stream.codec_context.height, limits)
@@ -107,7 +125,9 @@ def check_picture_size(path: str, stream: VideoStream, limits: Limits) -> None:
 
 def check_pixels(path: str, width: int, height: int, limits: Limits) -> None:
     if width * height > limits.pixels:
-        raise FrameTooLarge(path, f"pictures of {width} × {height} are above the limit of {limits.pixels} pixels")
+        raise FrameTooLarge(
+            path, f"pictures of {width} × {height} are above the limit of {limits.pixels} pixels"
+        )
 
 
 def check_declared(path: str, container: InputContainer, stream: VideoStream, limits: Limits) -> None:
@@ -116,7 +136,7 @@ def check_declared(path: str, container: InputContainer, stream: VideoStream, li
     if stream.duration is not None and stream.time_base is not None:
         lengths.append(stream.duration * stream.time_base)
     if container.duration is not None:
-        lengths.append(Fraction(container.duration, _SECOND))
+        lengths.append(Fraction(container.duration, SECOND))
     if lengths and max(lengths) > limits.duration:
         raise TooLong(path, f"declares {float(max(lengths)):.0f} s, above the limit of {limits.duration} s")
     if stream.frames > limits.frames:
@@ -130,7 +150,7 @@ def translated(path: str | Path, doing: str) -> Iterator[None]:
         yield
     except MediaError:
         raise
-    except av.error.ExitError as error:  # the interrupt that a read time-out causes
+    except (av.error.ExitError, av.error.TimeoutError) as error:  # the first is our own interrupt
         raise DecodeTimeout(path, f"{doing}: no data within the time limit") from error
     except (av.error.DecoderNotFoundError, av.error.PatchWelcomeError, av.error.NotImplementedError) as error:
         raise UnsupportedCodec(path, f"{doing}: {_words(error)}") from error
@@ -138,6 +158,19 @@ def translated(path: str | Path, doing: str) -> Iterator[None]:
         raise FrameTooLarge(path, f"{doing}: needs more memory than there is") from error
     except (av.error.FFmpegError, ValueError, EOFError) as error:
         raise CorruptVideo(path, f"{doing}: {_words(error)}") from error
+
+
+@contextlib.contextmanager
+def _unreachable(url: str) -> Iterator[None]:
+    """Nobody answers, or answers no: not the fault of the data."""
+    try:
+        yield
+    except av.error.FFmpegError as error:
+        if isinstance(error, OSError | av.error.HTTPError | av.error.HTTPClientError) and not isinstance(
+            error, TimeoutError
+        ):
+            raise MissingFile(url, f"cannot be reached: {_words(error)}") from error
+        raise
 
 
 def _words(error: Exception) -> str:

@@ -34,3 +34,6 @@ class Limits:
             value = getattr(self, field.name)
             if not value > 0:
                 raise UsageError(f"limit {field.name}={value!r}: must be above zero")
+
+
+DEFAULT = Limits()

@@ -1,7 +1,8 @@
 """A decoded picture as 8-bit RGB, upright.
 
 The conversion is fixed, so that the same file gives the same bytes on every machine and with any number of threads:
-swscale with accurate rounding and without machine-dependent short cuts, chroma bilinear; matrix and range are those
+swscale with accurate rounding and without machine-dependent short cuts, chroma bilinear (a grey or a flat colour comes
+back exact, where the usual short cut is up to two levels too dark); matrix and range are those
 that the stream declares, BT.601 and limited range where it declares none (what libav does). More than eight bits are
 reduced to eight. Transparent pictures lie on black.
 """
@@ -9,7 +10,9 @@ reduced to eight. Transparent pictures lie on black.
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 import av
 import numpy as np
@@ -53,9 +56,11 @@ def orientation(frame: av.VideoFrame) -> Orientation:
 
     Only quarter turns and mirrors are applied; a matrix that is neither (a tilt) leaves the picture as stored.
     """
-    if not len(frame.side_data) or SideDataType.DISPLAYMATRIX not in frame.side_data:
+    entries: Iterable[Any] = frame.side_data
+    matrices = [bytes(entry) for entry in entries if entry.type == SideDataType.DISPLAYMATRIX]
+    if not matrices or len(matrices[0]) < 36:
         return UPRIGHT
-    a, b, _, c, d, *_ = struct.unpack("<9i", bytes(frame.side_data[SideDataType.DISPLAYMATRIX])[:36])
+    a, b, _, c, d, *_ = struct.unpack("=9i", matrices[0][:36])
     straight, turned = min(abs(a), abs(d)), min(abs(b), abs(c))
     if straight > 8 * max(abs(b), abs(c)):
         return Orientation(False, a < 0, d < 0)
@@ -69,17 +74,22 @@ class RgbConverter:
 
     def __init__(self) -> None:
         self._reformatter = VideoReformatter()
+        self._transparent: dict[str, bool] = {}  # by pixel format
 
     def __call__(self, frame: av.VideoFrame, turn: Orientation) -> np.ndarray:
         """(H, W, 3) uint8, C-contiguous, owned by the caller."""
-        if any(component.is_alpha for component in frame.format.components) or frame.format.has_palette:
-            image = _on_black(self._convert(frame, "rgba"))
+        name = frame.format.name
+        if name not in self._transparent:
+            alpha = any(component.is_alpha for component in frame.format.components)
+            self._transparent[name] = alpha or frame.format.has_palette
+        if self._transparent[name]:
+            image = _on_black(self._convert(frame, "gbrap"))
         else:
-            image = self._convert(frame, "rgb24")
-        # A copy in every case: libav reuses its buffers.
-        return np.array(turn.apply(image), order="C")
+            image = self._convert(frame, "gbrp")
+        return np.ascontiguousarray(turn.apply(image))
 
     def _convert(self, frame: av.VideoFrame, pixel_format: str) -> np.ndarray:
+        """(H, W, 3 or 4) RGB(A). By way of planes: same values as packed RGB, in half the time."""
         frame = self._reformatter.reformat(
             frame, format=pixel_format, interpolation=_EXACT, dst_color_range=ColorRange.JPEG, threads=1
         )

@@ -41,7 +41,19 @@ _PREFIXES = (
     (bytes.fromhex("3026b2758e66cf11a6d900aa0062ce6c"), ASF),
     (b"\x00\x00\x01\xba", MPEG_PS),
 )
-_MOV_BOXES = (b"ftyp", b"moov", b"mdat", b"free", b"skip", b"wide", b"pnot", b"styp", b"sidx", b"moof", b"uuid")
+_MOV_BOXES = (
+    b"ftyp",
+    b"moov",
+    b"mdat",
+    b"free",
+    b"skip",
+    b"wide",
+    b"pnot",
+    b"styp",
+    b"sidx",
+    b"moof",
+    b"uuid",
+)
 _STILL_BRANDS = (b"heic", b"heix", b"heim", b"heis", b"hevm", b"mif1", b"avif", b"avci", b"jpeg", b"jxl ")
 
 # What refused files look like, for the message only: (prefix, words).
@@ -82,9 +94,6 @@ def sniff(head: bytes, path: str | Path) -> Container:
     if _is_transport_stream(head):
         return MPEG_TS
     raise ContainerNotAllowed(path, f"looks like {_describe(head)}; {_READ}")
-
-
-
 
 
 def _is_mov(head: bytes) -> bool:

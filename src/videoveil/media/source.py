@@ -28,7 +28,9 @@ class Watch:
 
     def check(self) -> None:
         if time.monotonic() - self._since > self.limit:
-            raise DecodeTimeout(self.path, f"nothing came out for {self.limit:g} s; the file is damaged or hostile")
+            raise DecodeTimeout(
+                self.path, f"nothing came out for {self.limit:g} s; the file is damaged or hostile"
+            )
 
 
 class LocalFile:
@@ -53,6 +55,10 @@ class LocalFile:
 
     def view(self, watch: Watch) -> View:
         return View(self, watch)
+
+    @property
+    def closed(self) -> bool:
+        return self._descriptor < 0
 
     def close(self) -> None:
         if self._descriptor >= 0:
@@ -94,8 +100,9 @@ class View:
 def _open_regular(path: str) -> int:
     """A read descriptor of a regular file. Looks before it opens: opening a pipe or device can block or act."""
     try:
-        if not stat.S_ISREG(os.stat(path).st_mode):
-            raise MissingFile(path, f"is {_kind(os.stat(path).st_mode)}, not a regular file")
+        mode = Path(path).stat().st_mode
+        if not stat.S_ISREG(mode):
+            raise MissingFile(path, f"is {_kind(mode)}, not a regular file")
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except (OSError, ValueError) as error:  # ValueError: a name with a zero byte
         reason = error.strerror if isinstance(error, OSError) else str(error)

@@ -146,8 +146,8 @@ class EraseRule:
 
     def _side(self, pixels: tuple[int, int], size: int, dice: Dice) -> int:
         low, high = (round(side * size / self.reference) for side in pixels)
-        low = min(max(1, low), size)
-        return dice.integer(low, min(max(low, high - 1), size))
+        low = max(1, low)
+        return dice.integer(low, max(low, high - 1))
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,9 +233,8 @@ def apply_one(clip: Tensor, draw: Draw) -> Tensor:
     if draw.flip:
         out = out.flip(-1)
     if draw.erase:
-        out = out.clone(
-            memory_format=torch.contiguous_format
-        )  # a grey clip has one channel's memory for all three
+        # A grey clip has one channel's memory for all three: it cannot be written to as it is.
+        out = out.clone(memory_format=torch.contiguous_format)
         for box in draw.erase:
             box.of(out).zero_()
     return out
@@ -269,7 +268,7 @@ class EvalTransform:
 
     uint8 numpy or tensor `(T, H, W, 3)` → `(3, T, size, size)`, uint8 (a quarter of the bytes to send to a device) or
     float in [0, 1]. It sees one clip at a time, so a feature cannot depend on what else is extracted.
-    One CPU thread, 16 frames of 240×320: 3 ms to 112², 7 ms to 224².
+    One CPU thread, 16 frames of 240×320: 2 to 4 ms to 112², 4 to 7 ms to 224².
     """
 
     resize: int

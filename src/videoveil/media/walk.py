@@ -47,7 +47,9 @@ class _Bytes:
         return self._window[offset : offset + count]
 
     def cut(self, position: int) -> CorruptVideo:
-        return CorruptVideo(self.path, f"breaks off at byte {self.size}, inside the part that starts at byte {position}")
+        return CorruptVideo(
+            self.path, f"breaks off at byte {self.size}, inside what begins at byte {position}"
+        )
 
     def damaged(self, position: int, what: str) -> CorruptVideo:
         return CorruptVideo(self.path, f"is damaged at byte {position}: {what}")

@@ -1,0 +1,52 @@
+# make demo: the main job on data the package makes itself. make test: lint, types, tests. Both set everything up.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+SETUP := $(VENV)/.setup
+export PIP_DISABLE_PIP_VERSION_CHECK = 1
+export PYTHONDONTWRITEBYTECODE = 1
+
+.PHONY: demo test lint types tests format bench clean
+
+demo: $(SETUP)-run
+	$(BIN)/python examples/demo.py demo
+
+test: lint types tests
+
+lint: $(SETUP)-dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(SETUP)-dev
+	$(BIN)/mypy
+
+tests: $(SETUP)-dev
+	$(BIN)/python -m pytest -n 2 --dist loadgroup
+
+bench: $(SETUP)-dev
+	$(BIN)/python benchmarks/extract.py
+	$(BIN)/python benchmarks/theatre.py
+
+format: $(SETUP)-dev
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+# Debian splits ensurepip from python3: fetch it where that is allowed, say so where it is not.
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "Python 3.11 or later is needed; name one with PYTHON=..."; exit 1; }
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || \
+	  { [ "$$(id -u)" = 0 ] && apt-get update -qq && apt-get install -y -qq python3-venv; } || \
+	  { echo "python3-venv is missing; install it with: apt-get install python3-venv"; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+
+$(SETUP)-run: pyproject.toml constraints.txt | $(BIN)/python
+	$(BIN)/pip install -q -c constraints.txt -e .
+	@touch $@
+
+$(SETUP)-dev: pyproject.toml constraints.txt | $(BIN)/python
+	$(BIN)/pip install -q -c constraints.txt -e ".[dev]"
+	@touch $@ $(SETUP)-run
+
+clean:
+	rm -rf $(VENV) demo build dist .pytest_cache .mypy_cache .ruff_cache

@@ -1,0 +1,335 @@
+"""`veil`: a table from verb to function. Heavy imports happen inside the verbs, so that help is immediate."""
+
+from __future__ import annotations
+
+import json
+import sys
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from videoveil.errors import UsageError, VeilError
+
+if TYPE_CHECKING:
+    from videoveil.data.records import Dataset
+
+app = typer.Typer(
+    name="veil",
+    help="Keep what happens in a video, hide who it happens to, and prove both.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+data_app = typer.Typer(help="Datasets and their synthetic twins.", no_args_is_help=True)
+app.add_typer(data_app, name="data")
+
+
+class Size(StrEnum):
+    """How much of a twin is made."""
+
+    tiny = "tiny"
+    small = "small"
+    medium = "medium"
+
+
+Json = Annotated[bool, typer.Option("--json", help="Print JSON for scripts.")]
+Options = Annotated[
+    list[str] | None,
+    typer.Option("--option", "-o", help="A dataset option as KEY=VALUE, e.g. split=2; repeatable."),
+]
+
+
+def main() -> None:
+    """Run the command line; errors that are the input's fault are one message and exit code 2."""
+    try:
+        app()
+    except VeilError as error:
+        print(f"veil: {type(error).__name__}: {error}", file=sys.stderr)
+        sys.exit(2)
+    except BrokenPipeError:  # the reader of a pipe has seen enough
+        sys.stderr.close()
+        sys.exit(141)
+
+
+# --- data --------------------------------------------------------------------------------------------------
+
+
+@data_app.command("list")
+def data_list(as_json: Json = False) -> None:
+    """List the datasets that can be read and made."""
+    from videoveil.data import registry, twins
+
+    rows = [
+        {
+            "name": entry.name,
+            "title": entry.title,
+            "labels": entry.labels,
+            "options": [str(option) for option in entry.options],
+            "twin": entry.name in twins.names(),
+        }
+        for entry in registry.entries()
+    ]
+    if as_json:
+        _print_json(rows)
+        return
+    cells = [
+        [r["name"], r["title"], r["labels"], "yes" if r["twin"] else "-", ", ".join(r["options"])]
+        for r in rows
+    ]
+    _table(["name", "dataset", "labels", "twin", "options"], cells)
+
+
+@data_app.command("make")
+def data_make(
+    name: str,
+    root: Path,
+    seed: Annotated[int, typer.Option(help="Same seed, same frames.")] = 0,
+    size: Annotated[Size, typer.Option(help="How many videos and how long.")] = Size.tiny,
+    processes: Annotated[
+        int, typer.Option(help="Rendering processes; the result does not depend on it.")
+    ] = 2,
+    as_json: Json = False,
+) -> None:
+    """Write a synthetic twin of dataset NAME into ROOT, in the real dataset's on-disk format."""
+    from videoveil.data import twins
+
+    report = twins.make(name, root, seed=seed, size=size.value, processes=processes)
+    if as_json:
+        _print_json(report.to_json())
+    else:
+        print(
+            f"{report.name}: {report.files} files, {report.frames} frames in {report.seconds:.1f} s under {report.root}"
+        )
+
+
+@data_app.command("verify")
+def data_verify(
+    name: str,
+    root: Path,
+    annotations_only: Annotated[bool, typer.Option(help="Do not look at videos and images.")] = False,
+    option: Options = None,
+    as_json: Json = False,
+) -> None:
+    """Count what is in ROOT per split and class, compare with the official numbers, and say what is wrong."""
+    from videoveil.data.verify import verify
+
+    report = verify(name, root, annotations_only=annotations_only, options=_options(option))
+    if as_json:
+        _print_json(report.to_json())
+    else:
+        for line in report.rows():
+            print(line)
+    if report.problems:
+        raise typer.Exit(1)
+
+
+# --- models ------------------------------------------------------------------------------------------------
+
+
+@app.command()
+def models(as_json: Json = False) -> None:
+    """List all models: kind, name, parameters, feature width."""
+    from dataclasses import asdict
+
+    from videoveil.encoders.registry import describe
+
+    rows = [{"role": "encoder", **asdict(info)} for info in describe()]
+    if as_json:
+        _print_json(rows)
+        return
+    cells = [
+        [
+            r["role"],
+            r["name"],
+            r["kind"],
+            f"{r['parameters']:,}",
+            str(r["width"]),
+            f"{r['frames']}×{r['size']}²",
+        ]
+        for r in rows
+    ]
+    _table(["role", "name", "input", "parameters", "width", "clip"], cells)
+
+
+@app.command()
+def convert(
+    file: Path,
+    to: Annotated[str, typer.Option(help="The encoder the weights are for; see `veil models`.")],
+    out: Annotated[Path | None, typer.Option(help="Where to write; default: FILE with .safetensors.")] = None,
+    option: Annotated[
+        list[str] | None,
+        typer.Option("--option", "-o", help="An encoder option as KEY=VALUE, e.g. classes=157."),
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Bring a foreign checkpoint in as safetensors; a file with pickled code is refused."""
+    from dataclasses import asdict
+
+    from videoveil.encoders.convert import convert as convert_file
+
+    destination = out or file.with_suffix(".safetensors")
+    if destination.resolve() == file.resolve():
+        raise UsageError(f"{file}: would be overwritten; say where to write with --out")
+    report = convert_file(file, to, destination, **_numbers(_options(option)))
+    if as_json:
+        _print_json(asdict(report))
+    else:
+        print(report)
+
+
+# --- features ----------------------------------------------------------------------------------------------
+
+
+@app.command()
+def extract(
+    source: Annotated[str, typer.Argument(help="DATASET:ROOT (see `veil data list`) or a folder of videos.")],
+    store: Annotated[
+        Path, typer.Argument(help="The feature store; made if it does not exist, completed if it does.")
+    ],
+    encoder: Annotated[str, typer.Option(help="See `veil models`.")] = "tiny",
+    weights: Annotated[str | None, typer.Option(help="A .safetensors file, a hub id, or 'random'.")] = None,
+    seed: Annotated[int, typer.Option(help="Of random weights.")] = 0,
+    clips: Annotated[
+        str, typer.Option(help="'all', 'dense:STRIDE', or a number of equidistant clips.")
+    ] = "all",
+    static: Annotated[int, typer.Option(help="Static clips per video (single frames, tiled).")] = 0,
+    tokens: Annotated[bool, typer.Option(help="Store temporal tokens as well.")] = False,
+    batch: Annotated[int, typer.Option(help="Clips per encoder pass.")] = 8,
+    workers: Annotated[int, typer.Option(help="Decoding threads.")] = 1,
+    device: Annotated[str, typer.Option(help="'auto', 'cpu', 'cuda', 'cuda:1', …")] = "auto",
+    skip_bad: Annotated[bool, typer.Option(help="Leave broken items out, counted and listed.")] = False,
+    option: Options = None,
+    as_json: Json = False,
+) -> None:
+    """Run a frozen encoder over SOURCE and keep its features in STORE; run again to do only what is missing."""
+    from videoveil.encoders.registry import create
+    from videoveil.features.extract import extract as run
+    from videoveil.features.extract import recipe_for
+
+    dataset = load_source(source, _options(option), skip_bad=skip_bad)
+    network = create(encoder, weights=weights, seed=seed)
+    recipe = recipe_for(network, clips=clips, static=static, tokens=tokens)
+    with _progress(f"extracting {dataset.name}", quiet=as_json) as advance:
+        report = run(
+            dataset,
+            store,
+            network,
+            recipe,
+            batch=batch,
+            workers=workers,
+            device=device,
+            skip_bad=skip_bad,
+            progress=advance,
+        )
+    if as_json:
+        _print_json(report.to_json())
+        return
+    print(f"{report.dataset}: {report.items} items in {report.store}, {report.extracted} of them new")
+    if report.skipped:
+        print(f"skipped {len(report.skipped)}; listed in {store / 'skipped' / (report.dataset + '.txt')}")
+    stages = ", ".join(f"{name} {seconds:.1f} s" for name, seconds in report.stage_seconds.items())
+    print(
+        f"{report.clips} clips in {report.seconds:.1f} s, {report.clips_per_second:.1f} clips/s; busy: {stages}"
+    )
+    print(f"bottleneck: {report.bottleneck}")
+
+
+def load_source(source: str, options: dict[str, str], *, skip_bad: bool = False) -> Dataset:
+    """DATASET:ROOT, or a plain folder (videos anywhere below it, without labels)."""
+    from videoveil.data import registry
+
+    name, colon, root = source.partition(":")
+    if colon and name in registry.names():
+        return registry.load(name, root, options, skip_bad=skip_bad)
+    if Path(source).is_dir():
+        return registry.load("videos", source, options, skip_bad=skip_bad)
+    raise UsageError(f"{source}: neither a folder nor DATASET:ROOT with one of {', '.join(registry.names())}")
+
+
+@app.command()
+def doctor(as_json: Json = False) -> None:
+    """Show versions, devices and codecs, and try what must work; exit code 1 if something does not."""
+    from videoveil.doctor import diagnose
+
+    found = diagnose()
+    if as_json:
+        _print_json(found)
+    else:
+        print(f"Python {found['python']} on {found['platform']}")
+        _table(["package", "version"], [[k, v or "missing"] for k, v in found["packages"].items()])
+        _table(["extra", "installed"], [[k, v or "-"] for k, v in found["extras"].items()])
+        _table(
+            ["check", "", "detail"],
+            [[c["name"], "ok" if c["works"] else "FAILS", c["detail"]] for c in found["checks"]],
+        )
+    if not found["works"]:
+        raise typer.Exit(1)
+
+
+# --- printing ----------------------------------------------------------------------------------------------
+
+
+def _options(pairs: list[str] | None) -> dict[str, str]:
+    options = {}
+    for pair in pairs or []:
+        key, equals, value = pair.partition("=")
+        if not equals or not key:
+            raise UsageError(f"--option {pair!r}: write it as KEY=VALUE")
+        options[key] = value
+    return options
+
+
+def _numbers(options: dict[str, str]) -> dict[str, Any]:
+    """Option values that look like integers, as integers."""
+    return {key: int(value) if value.lstrip("-").isdigit() else value for key, value in options.items()}
+
+
+def _print_json(value: Any) -> None:
+    print(json.dumps(value, indent=1, sort_keys=True, ensure_ascii=False, default=str))
+
+
+def _table(columns: list[str], rows: list[list[str]]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(*columns, box=None, pad_edge=False, header_style="bold")
+    for row in rows:
+        table.add_row(*row)
+    # a pipe has no width of its own: never fold a line there
+    Console(width=None if sys.stdout.isatty() else 400, highlight=False).print(table)
+
+
+class _progress:
+    """A progress bar on a terminal, nothing elsewhere; call it with (done, total, clips)."""
+
+    def __init__(self, title: str, *, quiet: bool):
+        self.title, self.show = title, not quiet and sys.stderr.isatty()
+
+    def __enter__(self) -> Any:
+        if not self.show:
+            return None
+        from rich.console import Console
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+        self.bar = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TextColumn("{task.fields[clips]} clips"),
+            TimeRemainingColumn(),
+            console=Console(stderr=True),
+        )
+        self.bar.start()
+        task = self.bar.add_task(self.title, total=None, clips=0)
+        return lambda done, total, clips: self.bar.update(task, completed=done, total=total, clips=clips)
+
+    def __exit__(self, *_: object) -> None:
+        if self.show:
+            self.bar.stop()
+
+
+if __name__ == "__main__":
+    main()

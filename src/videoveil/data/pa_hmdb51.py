@@ -1,0 +1,157 @@
+"""PA-HMDB51: private attributes, frame by frame, for 515 videos of HMDB51.
+
+    ROOT/PrivacyAttributes/<class>.json
+        {"<file>.avi": {"skin_color": [[first, last, value], …], "face": …, "gender": …, "nudity": …,
+                        "relationship": …, "review": true, "note": ""}}
+    ROOT/hmdb51_org/…, ROOT/testTrainMulti_7030_splits/…    as for HMDB51; without them only the labelled videos load
+
+Frames count from 0 and `last` is included; a value is a number or a list (several people). Frames before the first
+interval are unlabelled; of two overlapping intervals the later one holds. The labelled videos are the test set and all
+other HMDB51 videos the training set, so that nobody is trained on what is tested.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from videoveil.data import hmdb51
+from videoveil.data.reading import Complaints, MediaFinder, assemble, first_folder, read_json, stem_of
+from videoveil.data.records import AttributeSpan, Dataset, Item
+from videoveil.errors import AnnotationError, UsageError
+
+ATTRIBUTES = ("skin_color", "face", "gender", "nudity", "relationship")
+CLASSES = 51
+OFFICIAL = {"": {"test": 515}}
+OFFICIAL_LABELLED_FRAMES = 52_411  # with all five attributes
+RULES = {
+    "vita": ("a17_color", "a10_face_partial", "a4_gender", "a12_semi_nudity", "a64_rel_personal"),
+    "spact": (
+        "a17_color",
+        "a4_gender",
+        "a9_face_complete",
+        "a10_face_partial",
+        "a12_semi_nudity",
+        "a64_rel_personal",
+    ),
+}
+RULES["splavu"] = RULES["spact"]
+
+
+def parse_video(value: Any) -> tuple[AttributeSpan, ...]:
+    """The intervals of one video as the fewest spans with constant values; ValueError says what is wrong."""
+    if not isinstance(value, dict):
+        raise ValueError("expected an object per video")
+    tracks: dict[str, list[tuple[int, int, tuple[int, ...]]]] = {}
+    for name in ATTRIBUTES:
+        rows = value.get(name)
+        if not isinstance(rows, list) or not rows:
+            raise ValueError(f"expected a list of [first, last, value] for {name}")
+        tracks[name] = [_interval(name, row) for row in rows]
+    cuts = sorted({edge for rows in tracks.values() for first, stop, _ in rows for edge in (first, stop)})
+    spans: list[AttributeSpan] = []
+    for first, stop in pairwise(cuts):
+        values = {
+            name: found for name, rows in tracks.items() if (found := _value_at(rows, first)) is not None
+        }
+        if not values:
+            continue
+        if spans and spans[-1].values == values and spans[-1].stop == first:
+            spans[-1] = replace(spans[-1], stop=stop)
+        else:
+            spans.append(AttributeSpan(first, stop, values))
+    return tuple(spans)
+
+
+def _interval(name: str, row: Any) -> tuple[int, int, tuple[int, ...]]:
+    if not isinstance(row, list) or len(row) != 3 or not all(isinstance(edge, int) for edge in row[:2]):
+        raise ValueError(f"{name}: expected [first, last, value], found {row}")
+    first, last, found = row
+    values = found if isinstance(found, list) else [found]
+    if not values or not all(isinstance(v, int) for v in values) or not 0 <= first <= last:
+        raise ValueError(f"{name}: not an interval with whole-number values: {row}")
+    return first, last + 1, tuple(values)
+
+
+def _value_at(rows: list[tuple[int, int, tuple[int, ...]]], frame: int) -> tuple[int, ...] | None:
+    """The value in a frame; the later of two overlapping intervals holds."""
+    return next((values for first, stop, values in reversed(rows) if first <= frame < stop), None)
+
+
+def binary(values: Mapping[str, tuple[int, ...]], rule: str = "spact") -> dict[str, int]:
+    """A frame's attribute values as 0/1 under one of the papers' rules.
+
+    `vita`: five labels, present means not 0. `spact` (and the penalty paper): six labels, complete and partial face
+    apart, nudity present when not 0. `splavu`: the same six, nudity only when semi-nude (2).
+    """
+    if rule not in RULES:
+        raise UsageError(f"rule {rule!r}: choose one of {', '.join(RULES)}")
+    some = {name: int(any(values[name])) for name in ATTRIBUTES}
+    labels = {
+        "a17_color": some["skin_color"],
+        "a4_gender": some["gender"],
+        "a9_face_complete": int(2 in values["face"]),
+        "a10_face_partial": some["face"] if rule == "vita" else int(1 in values["face"]),
+        "a12_semi_nudity": int(2 in values["nudity"]) if rule == "splavu" else some["nudity"],
+        "a64_rel_personal": some["relationship"],
+    }
+    return {name: labels[name] for name in RULES[rule]}
+
+
+def frame_labels(item: Item, frame: int, rule: str = "spact") -> dict[str, int] | None:
+    """Labels of one frame; None where not all five attributes are annotated."""
+    for span in item.attribute_spans:
+        if span.first <= frame < span.stop:
+            return binary(span.values, rule) if len(span.values) == len(ATTRIBUTES) else None
+    return None
+
+
+def labelled_frames(item: Item) -> int:
+    """Frames with all five attributes."""
+    return sum(s.stop - s.first for s in item.attribute_spans if len(s.values) == len(ATTRIBUTES))
+
+
+def load(root: str | Path, *, annotations_only: bool = False, skip_bad: bool = False) -> Dataset:
+    root, complaints = Path(root), Complaints()
+    folder = first_folder(root, "PrivacyAttributes")
+    paths = sorted(p for p in folder.iterdir() if p.suffix == ".json")
+    if not paths:
+        raise AnnotationError(f"{folder}: no <class>.json files; unpack PrivacyAttributes there")
+    labelled: dict[str, Item] = {}
+    for path in paths:
+        for name, value in read_json(path).items():
+            try:
+                spans = parse_video(value)
+            except ValueError as error:
+                complaints.add(path, None, f"{name}: {error}")
+                continue
+            id_ = f"{path.stem}/{stem_of(name)}"
+            labelled[id_] = Item(id_, Path(path.stem, name), "test", action=path.stem, attribute_spans=spans)
+    complaints.settle("pa-hmdb51")
+    classes, rest, notes = sorted(p.stem for p in paths), _unlabelled(root, labelled), []
+    if not rest:
+        notes.append("no HMDB51 split files here: only the labelled (test) videos are listed")
+    items = (*labelled.values(), *rest)
+    finder: MediaFinder | None = None if annotations_only else hmdb51.finder(root)
+    return assemble(
+        "pa-hmdb51",
+        root,
+        items,
+        classes=classes,
+        attributes=ATTRIBUTES,
+        notes=notes,
+        finder=finder,
+        skip_bad=skip_bad,
+    )
+
+
+def _unlabelled(root: Path, labelled: Mapping[str, Item]) -> list[Item]:
+    """All other HMDB51 videos, as training set."""
+    try:
+        _, items = hmdb51.split_items(root, 1)
+    except AnnotationError:
+        return []
+    return [item.with_split("train") for item in items if item.id not in labelled]

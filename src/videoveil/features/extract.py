@@ -1,0 +1,450 @@
+"""Extraction: decode workers → batches → encoder → writer, with bounded queues, one owner per file.
+
+A batch has always the same shape and may hold clips of several videos. That is sound only if a row of the output does
+not depend on the other rows or on its place; this is checked bit by bit on the encoder before the first batch, and
+where it does not hold, batches are kept inside one video, so that a resumed extraction still gives the same bytes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import queue
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, fields, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+import videoveil
+from videoveil import files
+from videoveil.data.records import Dataset, Item
+from videoveil.errors import BadItems, StoreError, UsageError, VeilError
+from videoveil.features.clips import Outline, Sample, open_clips
+from videoveil.features.store import FeatureRecipe, FeatureStore, VideoFeatures
+
+if TYPE_CHECKING:
+    from videoveil.encoders.base import Encoder
+
+STALL_SECONDS = 0.5  # without a new clip before a half-full batch is encoded
+RETRY_SECONDS = 0.2  # how often an item that another process owns is looked at again
+
+
+@dataclass(frozen=True, slots=True)
+class ExtractReport:
+    """What an extraction did and what held it back."""
+
+    store: str
+    dataset: str
+    items: int
+    extracted: int  # by this process, this time
+    present: int  # found done
+    clips: int  # encoded by this process, static ones included
+    skipped: tuple[str, ...]
+    seconds: float
+    stage_seconds: dict[str, float]  # busy time of decode (all workers), encode, write
+    bottleneck: str
+    batches_cross_videos: bool
+
+    @property
+    def clips_per_second(self) -> float:
+        return self.clips / self.seconds if self.seconds else 0.0
+
+    def to_json(self) -> dict[str, Any]:
+        return {f.name: getattr(self, f.name) for f in fields(self)} | {
+            "clips_per_second": self.clips_per_second
+        }
+
+
+def recipe_for(
+    encoder: Encoder, *, clips: str = "all", static: int = 0, tokens: bool = False
+) -> FeatureRecipe:
+    """The recipe an encoder asks for."""
+    spec = encoder.input
+    return FeatureRecipe(spec.frames, spec.stride, spec.resize, spec.size, clips, static, tokens)
+
+
+def extract(
+    dataset: Dataset,
+    root: str | Path,
+    encoder: Encoder,
+    recipe: FeatureRecipe | None = None,
+    *,
+    batch: int = 8,
+    workers: int = 1,
+    device: str = "auto",
+    skip_bad: bool = False,
+    progress: Callable[[int, int, int], None] | None = None,
+) -> ExtractReport:
+    """Fill a store with the features of a dataset; what is there already is not done again.
+
+    `progress(done, total, clips)` is called after every item. A broken item never stops the others; at the end all of
+    them are raised as one `BadItems`, or with `skip_bad` left out and listed in `STORE/skipped/DATASET.txt`.
+    """
+    if batch < 1 or workers < 1:
+        raise UsageError(f"batch={batch}, workers={workers}: both must be at least 1")
+    if len({item.id for item in dataset}) != len(dataset):
+        raise UsageError(f"dataset {dataset.name}: item ids are not unique")
+    recipe = recipe or recipe_for(encoder)
+    identity = {"name": encoder.name, "hash": encoder.content_hash(), "width": encoder.width}
+    store = FeatureStore.create(root, identity, recipe)
+    return _Extraction(dataset, store, encoder, batch, workers, _device(device), skip_bad, progress).run()
+
+
+def _device(name: str) -> torch.device:
+    if name == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        device = torch.device(name)
+        torch.empty(1, device=device)
+    except (RuntimeError, AssertionError) as error:
+        raise UsageError(
+            f"device {name!r} cannot be used here ({str(error).splitlines()[0]}); try 'cpu'"
+        ) from error
+    return device
+
+
+@dataclass
+class _Job:
+    """One item on its way through the stages; it owns its key until it is written or has failed."""
+
+    item: Item
+    key: str
+    content: str
+    outline: Outline | None = None
+    clips: dict[int, np.ndarray] = field(default_factory=dict)
+    tokens: dict[int, np.ndarray] = field(default_factory=dict)
+    static: dict[int, np.ndarray] = field(default_factory=dict)
+    error: Exception | None = None
+    decoded: bool = False  # the file was read as far as it had to be, or failed
+    passed: bool = False  # handed to the writer
+
+    def ready(self) -> bool:
+        """Decoded without error and every row encoded, or failed: nothing more will come."""
+        plan = self.outline
+        if not self.decoded or self.error is not None or plan is None:
+            return self.decoded
+        return len(self.clips) == len(plan.starts) and len(self.static) == len(plan.static_frames)
+
+
+class _Extraction:
+    def __init__(
+        self,
+        dataset: Dataset,
+        store: FeatureStore,
+        encoder: Encoder,
+        batch: int,
+        workers: int,
+        device: torch.device,
+        skip_bad: bool,
+        progress: Callable[[int, int, int], None] | None,
+    ):
+        self.dataset, self.store, self.recipe = dataset, store, store.recipe
+        self.encoder, self.device = encoder.to(device).eval(), device
+        self.batch, self.workers, self.skip_bad, self.progress = batch, workers, skip_bad, progress
+        self.todo: deque[Item] = deque(dataset.items)
+        self.samples: queue.Queue[tuple[_Job, Sample | None] | None] = queue.Queue(maxsize=2 * batch)
+        self.finished: queue.Queue[_Job | None] = queue.Queue(maxsize=4)
+        self.lock = threading.Lock()
+        self.stop = threading.Event()
+        self.crash: BaseException | None = None
+        self.claims: dict[str, contextlib.ExitStack] = {}  # by key, of the jobs on their way
+        self.keys: dict[str, str] = {}
+        self.bad: dict[str, str] = {}
+        self.extracted = self.present = self.encoded = 0
+        self.busy = {"decode": 0.0, "encode": 0.0, "write": 0.0}
+        self.cross = True
+
+    # --- the run -------------------------------------------------------------------------------------------
+
+    def run(self) -> ExtractReport:
+        began = time.perf_counter()
+        self.store.tidy()
+        decoders = [
+            threading.Thread(target=self._guard(self._decode), daemon=True) for _ in range(self.workers)
+        ]
+        writer = threading.Thread(target=self._guard(self._write), daemon=True)
+        for thread in (*decoders, writer):
+            thread.start()
+        try:
+            self._encode()
+        except BaseException as error:
+            self.crash = self.crash or error
+        if self.crash is not None:
+            self.stop.set()
+        self._put(self.finished, None)
+        for thread in (*decoders, writer):
+            thread.join()
+        for claim in self.claims.values():  # left only after a crash
+            claim.close()
+        if self.crash is not None:
+            raise self.crash
+        return self._finish(time.perf_counter() - began)
+
+    def _finish(self, seconds: float) -> ExtractReport:
+        skipped = tuple(f"{id_}: {reason}" for id_, reason in sorted(self.bad.items()))
+        if skipped and not self.skip_bad:
+            raise BadItems(
+                f"{self.dataset.name}: {len(skipped)} of {len(self.dataset)} items cannot be used; the others are "
+                "stored. Mend them and run again, or leave them out with --skip-bad:",
+                skipped,
+            )
+        kept = self.dataset.where(lambda item: item.id not in self.bad)
+        skipped = (*self.dataset.skipped, *skipped)
+        if skipped:
+            files.write_text(
+                self.store.root / "skipped" / f"{self.dataset.name}.txt", "\n".join(skipped) + "\n"
+            )
+        self.store.write_index(replace(kept, skipped=skipped), self.keys)
+        self.store.tidy()
+        shares = {name: busy / (self.workers if name == "decode" else 1) for name, busy in self.busy.items()}
+        return ExtractReport(
+            store=str(self.store.root),
+            dataset=self.dataset.name,
+            items=len(kept),
+            extracted=self.extracted,
+            present=self.present,
+            clips=self.encoded,
+            skipped=skipped,
+            seconds=seconds,
+            stage_seconds={name: round(busy, 3) for name, busy in self.busy.items()},
+            bottleneck=max(shares, key=lambda name: shares[name]) if self.encoded else "nothing to do",
+            batches_cross_videos=self.cross,
+        )
+
+    def _guard(self, stage: Callable[[], None]) -> Callable[[], None]:
+        def guarded() -> None:
+            try:
+                stage()
+            except BaseException as error:  # handed to the main thread, which raises it
+                self.crash = self.crash or error
+                self.stop.set()
+
+        return guarded
+
+    def _put(self, target: queue.Queue[Any], value: Any) -> float:
+        """Put with a look at the stop flag; returns the seconds spent waiting for room."""
+        began = time.perf_counter()
+        while not self.stop.is_set():
+            with contextlib.suppress(queue.Full):
+                target.put(value, timeout=0.1)
+                return time.perf_counter() - began
+        return time.perf_counter() - began
+
+    def _get(self, source: queue.Queue[Any], patience: float | None = None) -> Any:
+        """Get with a look at the stop flag (None then); queue.Empty after `patience` seconds without anything."""
+        deadline = None if patience is None else time.perf_counter() + patience
+        while not self.stop.is_set():
+            with contextlib.suppress(queue.Empty):
+                return source.get(timeout=0.1)
+            if deadline is not None and time.perf_counter() > deadline:
+                raise queue.Empty
+        return None
+
+    # --- decode --------------------------------------------------------------------------------------------
+
+    def _decode(self) -> None:
+        while not self.stop.is_set():
+            with self.lock:
+                item = self.todo.popleft() if self.todo else None
+            if item is None:
+                break
+            self._decode_item(item)
+        self._put(self.samples, None)
+
+    def _decode_item(self, item: Item) -> None:
+        began, waited = time.perf_counter(), 0.0
+        try:
+            content = _content(item)
+        except OSError as error:
+            self._settle(item, error=f"cannot be read ({error.strerror or error})")
+            return
+        key = self.store.key(content)
+        with self.lock:
+            self.keys[item.id] = key
+        if self.store.has(key):
+            self._settle(item, present=True)
+            return
+        claim = contextlib.ExitStack()
+        owned = claim.enter_context(self.store.claim(key))
+        if not owned or self.store.has(key):
+            claim.close()
+            with self.lock:
+                self.todo.append(item)  # someone else is at it: look again later, and take over if they die
+            if not owned:
+                self.stop.wait(RETRY_SECONDS)
+            return
+        self.claims[key] = claim
+        job = _Job(item, key, content)
+        try:
+            job.outline, samples = open_clips(item, self.recipe)
+            with contextlib.closing(samples):
+                for sample in samples:
+                    if self.stop.is_set():
+                        return
+                    waited += self._put(self.samples, (job, sample))
+        except VeilError as error:
+            job.error = error
+        waited += self._put(self.samples, (job, None))
+        with self.lock:
+            self.busy["decode"] += time.perf_counter() - began - waited
+
+    def _settle(self, item: Item, *, error: str | None = None, present: bool = False) -> None:
+        with self.lock:
+            if error is not None:
+                self.bad[item.id] = error
+            else:
+                self.present += present
+                self.extracted += not present
+            done = len(self.bad) + self.present + self.extracted
+        if self.progress is not None:
+            self.progress(done, len(self.dataset), self.encoded)
+
+    # --- encode --------------------------------------------------------------------------------------------
+
+    def _encode(self) -> None:
+        waiting: list[tuple[_Job, Sample]] = []
+        open_workers, checked = self.workers, False
+        while open_workers:
+            # when nothing comes for a while, somebody may be waiting for what a half-full batch would finish
+            patience = STALL_SECONDS if waiting and self.cross else None
+            try:
+                entry = self._get(self.samples, patience)
+            except queue.Empty:
+                self._flush(waiting)
+                continue
+            if entry is None:
+                if self.stop.is_set():
+                    return
+                open_workers -= 1
+                continue
+            job, sample = entry
+            if not checked:
+                self.cross, checked = rows_are_independent(self._features, self._blank()), True
+            if sample is None:
+                job.decoded = True
+                if not self.cross and waiting:
+                    self._flush(waiting)
+                self._hand_over(job)
+                continue
+            if not self.cross and waiting and waiting[0][0] is not job:
+                self._flush(waiting)
+            waiting.append((job, sample))
+            if len(waiting) == self.batch:
+                self._flush(waiting)
+        if waiting:
+            self._flush(waiting)
+
+    def _blank(self) -> Tensor:
+        """A batch of noise in the shape of every batch to come."""
+        shape = (self.batch, 3, self.recipe.frames, self.recipe.size, self.recipe.size)
+        return torch.randint(0, 256, shape, dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
+
+    @torch.inference_mode()
+    def _features(self, pictures: Tensor) -> tuple[Tensor, Tensor | None]:
+        """(B, 3, T, s, s) uint8 → (B, d) and, if asked for, (B, S, d)."""
+        clips = pictures.to(self.device, non_blocking=True).float().div_(255)
+        pooled = self.encoder(clips).float().cpu()
+        tokens = self.encoder.temporal_tokens(clips).float().cpu() if self.recipe.tokens else None
+        return pooled, tokens
+
+    def _flush(self, waiting: list[tuple[_Job, Sample]]) -> None:
+        began = time.perf_counter()
+        rows = [sample.pictures.expand(-1, self.recipe.frames, -1, -1) for _, sample in waiting]
+        rows += [rows[-1]] * (self.batch - len(rows))
+        pooled, tokens = self._features(torch.stack(rows))
+        self.busy["encode"] += time.perf_counter() - began
+        self.encoded += len(waiting)
+        touched: dict[int, _Job] = {}
+        for row, (job, sample) in enumerate(waiting):
+            (job.clips if sample.kind == "clip" else job.static)[sample.place] = pooled[row].numpy().copy()
+            if tokens is not None and sample.kind == "clip":
+                job.tokens[sample.place] = tokens[row].numpy().copy()
+            touched[id(job)] = job
+        waiting.clear()
+        for job in touched.values():
+            self._hand_over(job)
+
+    def _hand_over(self, job: _Job) -> None:
+        """Pass a job on, once, when nothing more will come for it."""
+        if job.ready() and not job.passed:
+            job.passed = True
+            self._put(self.finished, job)
+
+    # --- write ---------------------------------------------------------------------------------------------
+
+    def _write(self) -> None:
+        while True:
+            job = self._get(self.finished)
+            if job is None:
+                return
+            began = time.perf_counter()
+            error: str | None = None
+            with self.claims.pop(job.key):
+                if job.error is not None:
+                    error = str(getattr(job.error, "reason", job.error))
+                else:
+                    self.store.write(job.key, self._assemble(job), self._provenance(job))
+            self.busy["write"] += time.perf_counter() - began
+            self._settle(job.item, error=error)
+
+    def _assemble(self, job: _Job) -> VideoFeatures:
+        plan = job.outline
+        if plan is None:
+            raise StoreError(f"{job.item.id}: finished without an outline")
+        clip = np.stack([job.clips[i] for i in range(len(plan.starts))])
+        tokens = np.stack([job.tokens[i] for i in range(len(plan.starts))]) if self.recipe.tokens else None
+        static, static_frames = None, None
+        if self.recipe.static and job.item.kind == "image":  # a still picture is its own static clip
+            static, static_frames = clip, np.zeros(1, dtype=np.int64)
+        elif self.recipe.static:
+            static = np.stack([job.static[i] for i in range(len(plan.static_frames))])
+            static_frames = np.array(plan.static_frames, dtype=np.int64)
+        return VideoFeatures(
+            clip=clip,
+            starts=np.array(plan.starts, dtype=np.int64),
+            pts=plan.pts,
+            time_base=plan.time_base,
+            frames=plan.frames,
+            rate=plan.rate,
+            tokens=tokens,
+            static=static,
+            static_frames=static_frames,
+        )
+
+    def _provenance(self, job: _Job) -> dict[str, str]:
+        return {
+            "content": job.content,
+            "software": f"videoveil {videoveil.__version__}, torch {torch.__version__}",
+        }
+
+
+def _content(item: Item) -> str:
+    """What the features are made from: the bytes of the file, and the part of it that is meant."""
+    part = "" if item.clip is None else f" [{item.clip[0]}, {item.clip[1]})"
+    return f"{item.kind} sha256:{files.file_hash(item.path)}{part}"
+
+
+def rows_are_independent(features: Callable[[Tensor], tuple[Tensor, Tensor | None]], batch: Tensor) -> bool:
+    """Whether the same row gives the same bits at another place, among other rows."""
+    if len(batch) == 1:
+        return True
+    pooled, tokens = features(batch)
+    for order in _orders(len(batch)):
+        moved, moved_tokens = features(batch[order])
+        if not torch.equal(moved, pooled[order]):
+            return False
+        if tokens is not None and moved_tokens is not None and not torch.equal(moved_tokens, tokens[order]):
+            return False
+    return True
+
+
+def _orders(rows: int) -> Iterator[Tensor]:
+    """A shift, and one row repeated in every place (as padding does)."""
+    yield torch.arange(rows).roll(1)
+    yield torch.zeros(rows, dtype=torch.long)

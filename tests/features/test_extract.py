@@ -1,0 +1,304 @@
+"""Extraction: exact, bounded, resumable, one complete store whatever happens."""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from tests.features.conftest import as_dataset, film_folder, tree
+from videoveil.data.records import Dataset, Item
+from videoveil.encoders.registry import create
+from videoveil.errors import BadItems, UsageError
+from videoveil.features.extract import extract, recipe_for, rows_are_independent
+from videoveil.features.store import FeatureStore
+from videoveil.media.reader import open_video
+from videoveil.media.transforms import EvalTransform
+
+
+@pytest.fixture(scope="module")
+def tiny() -> torch.nn.Module:
+    return create("tiny", weights="random")
+
+
+def test_features_equal_the_encoder_on_the_frames_of_each_clip(
+    films: Path, tmp_path: Path, tiny: torch.nn.Module
+) -> None:
+    """The slow, obvious twin: read every frame, cut clips, encode one by one."""
+    dataset = as_dataset(films)
+    extract(dataset, tmp_path / "s", tiny, recipe_for(tiny, static=2, tokens=True), batch=3, workers=2)
+    store = FeatureStore.open(tmp_path / "s")
+    transform = EvalTransform(tiny.input.resize, tiny.input.size, as_float=True)
+    for stored in store.items():
+        got = store.read(stored)
+        with open_video(stored.item.path) as video:
+            frames = list(video.frames())
+        assert got.frames == len(frames)
+        assert len(got.clip) == len(frames) // 16
+        for n, start in enumerate(got.starts):
+            pictures = transform(np.stack([f.image for f in frames[start : start + 16]]))
+            with torch.inference_mode():
+                np.testing.assert_allclose(tiny(pictures[None])[0], got.clip[n], atol=2e-4)
+                np.testing.assert_allclose(tiny.temporal_tokens(pictures[None])[0], got.tokens[n], atol=2e-4)
+            assert got.times()[n] == (frames[start].time, frames[start + 15].time)
+        for n, where in enumerate(got.static_frames):
+            still = transform(frames[where].image[None]).expand(-1, 16, -1, -1)
+            with torch.inference_mode():
+                np.testing.assert_allclose(tiny(still[None])[0], got.static[n], atol=2e-4)
+
+
+@pytest.mark.parametrize("clips", ["3", "dense:4"])
+def test_equidistant_and_dense_clips_are_where_they_should_be(
+    films: Path, tmp_path: Path, tiny: torch.nn.Module, clips: str
+) -> None:
+    dataset = as_dataset(films)
+    extract(dataset, tmp_path / "s", tiny, recipe_for(tiny, clips=clips))
+    store = FeatureStore.open(tmp_path / "s")
+    for stored in store.items():
+        got = store.read(stored)
+        if clips == "3":
+            last = got.frames - 16
+            assert got.starts.tolist() == [0, round(last / 2), last]
+        else:
+            assert got.starts.tolist() == list(range(0, got.frames - 15, 4))
+
+
+def test_batch_size_and_workers_do_not_change_where_features_go(
+    films: Path, tmp_path: Path, tiny: torch.nn.Module
+) -> None:
+    dataset = as_dataset(films)
+    for name, options in {"a": {"batch": 1}, "b": {"batch": 5, "workers": 3}}.items():
+        extract(dataset, tmp_path / name, tiny, recipe_for(tiny, static=2), **options)
+    a, b = FeatureStore.open(tmp_path / "a"), FeatureStore.open(tmp_path / "b")
+    for one, two in zip(a.items(), b.items(), strict=True):
+        assert one == two
+        np.testing.assert_allclose(a.read(one).clip, b.read(two).clip, atol=2e-4)
+        np.testing.assert_array_equal(a.read(one).static_frames, b.read(two).static_frames)
+
+
+def test_running_again_does_nothing_and_new_items_are_added(
+    films: Path, tmp_path: Path, tiny: torch.nn.Module
+) -> None:
+    dataset = as_dataset(films)
+    part = Dataset("films", films, dataset.items[:2], dataset.classes)
+    assert extract(part, tmp_path, tiny).extracted == 2
+    report = extract(dataset, tmp_path, tiny)
+    assert (report.extracted, report.present) == (len(dataset) - 2, 2)
+    before = tree(tmp_path)
+    report = extract(dataset, tmp_path, tiny)
+    assert (report.extracted, report.clips, report.bottleneck) == (0, 0, "nothing to do")
+    assert tree(tmp_path) == before
+
+
+def test_the_same_bytes_under_two_names_are_encoded_once(
+    films: Path, tmp_path: Path, tiny: torch.nn.Module
+) -> None:
+    one = as_dataset(films).items[0]
+    twice = Dataset("twice", films, (one, Item(id="again", path=one.path, split="test")))
+    report = extract(twice, tmp_path, tiny)
+    assert (report.extracted, report.present) == (1, 1)
+    assert len({stored.key for stored in FeatureStore.open(tmp_path).items()}) == 1
+
+
+def test_a_time_range_of_a_file_is_its_own_content(
+    films: Path, tmp_path: Path, tiny: torch.nn.Module
+) -> None:
+    path = as_dataset(films).items[4].path
+    part = (Fraction(1, 5), Fraction(2))
+    items = (Item(id="whole", path=path, split="train"), Item(id="part", path=path, split="train", clip=part))
+    extract(Dataset("parts", films, items), tmp_path, tiny)
+    store = FeatureStore.open(tmp_path)
+    whole, cut = (store.read(stored) for stored in store.items())
+    assert cut.starts.tolist() == [5, 21]
+    assert cut.times()[0][0] == Fraction(1, 5)
+    assert len(whole.clip) == 3
+
+
+def test_pictures_become_static_clips(tmp_path: Path, tiny: torch.nn.Module) -> None:
+    from PIL import Image
+
+    items = []
+    for k, mode in enumerate(("RGB", "L", "RGBA", "CMYK")):
+        path = tmp_path / f"{mode}.{'jpg' if mode != 'RGBA' else 'png'}"
+        Image.new(mode, (60 + k, 80)).save(path)
+        items.append(Item(id=mode, path=path, split="train", kind="image", attributes={"a4_gender": k % 2}))
+    extract(
+        Dataset("stills", tmp_path, tuple(items), attributes=("a4_gender",)),
+        tmp_path / "s",
+        tiny,
+        recipe_for(tiny, static=2),
+    )
+    store = FeatureStore.open(tmp_path / "s")
+    for stored in store.items():
+        got = store.read(stored)
+        assert got.clip.shape == (1, tiny.width)
+        np.testing.assert_array_equal(got.static, got.clip)
+        assert stored.item.attributes == {
+            "a4_gender": items[[i.id for i in items].index(stored.item.id)].attributes["a4_gender"]
+        }
+
+
+@pytest.fixture
+def broken(films: Path, tmp_path: Path) -> Dataset:
+    """Five good videos, one cut short, one text file, one that is gone."""
+    folder = tmp_path / "broken"
+    shutil.copytree(films, folder)
+    (folder / "v90.mp4").write_bytes((folder / "v00.mp4").read_bytes()[:6000])
+    (folder / "v91.mp4").write_text("not a video")
+    dataset = as_dataset(folder)
+    gone = Item(id="v92", path=folder / "v92.mp4", split="train")
+    return Dataset("films", folder, (*dataset.items, gone))
+
+
+def test_broken_items_are_all_listed_and_the_others_stored(
+    broken: Dataset, tmp_path: Path, tiny: torch.nn.Module
+) -> None:
+    with pytest.raises(BadItems, match="--skip-bad") as caught:
+        extract(broken, tmp_path / "s", tiny, workers=2)
+    assert [o.split(":")[0] for o in caught.value.offenders] == ["v90", "v91", "v92"]
+    assert len(list((tmp_path / "s" / "features").rglob("*.safetensors"))) == 5
+    assert not (tmp_path / "s" / "index").exists()  # an incomplete store does not pretend to be complete
+
+
+def test_with_skip_bad_they_are_counted_and_written_down(
+    broken: Dataset, tmp_path: Path, tiny: torch.nn.Module
+) -> None:
+    report = extract(broken, tmp_path / "s", tiny, skip_bad=True)
+    assert (report.items, len(report.skipped)) == (5, 3)
+    listed = (tmp_path / "s" / "skipped" / "films.txt").read_text().splitlines()
+    assert [line.split(":")[0] for line in listed] == ["v90", "v91", "v92"]
+    assert len(FeatureStore.open(tmp_path / "s").items()) == 5
+
+
+def test_an_encoder_that_mixes_rows_is_found_out() -> None:
+    def sound(x: Tensor) -> tuple[Tensor, None]:
+        return x.float().flatten(1).mean(1, keepdim=True), None
+
+    def mixing(x: Tensor) -> tuple[Tensor, None]:
+        return x.float().flatten(1).mean(1, keepdim=True) - x.float().mean(), None
+
+    batch = torch.randint(0, 256, (4, 3, 2, 4, 4), dtype=torch.uint8)
+    assert rows_are_independent(sound, batch)
+    assert not rows_are_independent(mixing, batch)
+
+
+def test_wrong_numbers_are_usage_errors(films: Path, tmp_path: Path, tiny: torch.nn.Module) -> None:
+    for options in ({"batch": 0}, {"workers": 0}, {"device": "abacus"}):
+        with pytest.raises(UsageError):
+            extract(as_dataset(films), tmp_path, tiny, **options)  # type: ignore[arg-type]
+
+
+# --- processes that die, processes that meet ---------------------------------------------------------------
+
+DRIVER = """
+import sys
+from pathlib import Path
+import torch
+from tests.features.conftest import as_dataset
+from videoveil.encoders.registry import create
+from videoveil.features.extract import extract, recipe_for
+torch.set_num_threads(1)
+encoder = create("tiny", weights="random")
+print("ready", flush=True)
+report = extract(as_dataset(Path(sys.argv[1])), sys.argv[2], encoder, recipe_for(encoder, static=1), batch=2)
+print(report.extracted, flush=True)
+"""
+
+
+def start(films: Path, store: Path) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-c", DRIVER, str(films), str(store)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def wait_for(condition: Callable[[], bool], seconds: float = 60) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.002)
+
+
+@pytest.fixture(scope="module")
+def many_films(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return film_folder(tmp_path_factory.mktemp("many"), videos=24, frames=48)
+
+
+@pytest.fixture(scope="module")
+def whole_store(many_films: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
+    store = tmp_path_factory.mktemp("whole") / "store"
+    done = start(many_films, store)
+    out, err = done.communicate(timeout=240)
+    assert done.returncode == 0, err
+    assert out.split()[-1] == "24"
+    return tree(store)
+
+
+@pytest.mark.slow
+def test_killed_at_ten_random_moments_and_run_again_the_store_is_byte_identical(
+    many_films: Path, whole_store: dict[str, bytes], tmp_path: Path
+) -> None:
+    store, luck, partial = tmp_path / "store", random.Random(5), set()
+
+    def stored() -> int:
+        return len(list(store.rglob("features/*/*.safetensors")))
+
+    for _ in range(10):
+        aim, child = stored() + luck.randint(0, 3), start(many_films, store)
+        assert child.stdout is not None
+        child.stdout.readline()  # "ready": the kill falls into the work, not into the imports
+        wait_for(lambda aim=aim, child=child: stored() >= aim or child.poll() is not None)
+        time.sleep(luck.uniform(0.0, 0.1))
+        os.kill(child.pid, signal.SIGKILL)
+        child.wait()
+        partial.add(stored())
+    done = start(many_films, store)
+    _, err = done.communicate(timeout=240)
+    assert done.returncode == 0, err
+    assert tree(store) == whole_store
+    assert any(0 < n < 24 for n in partial), f"every kill fell outside the work: {partial}"
+
+
+@pytest.mark.slow
+def test_two_processes_at_once_give_one_complete_store(
+    many_films: Path, whole_store: dict[str, bytes], tmp_path: Path
+) -> None:
+    store = tmp_path / "store"
+    pair = [start(many_films, store) for _ in range(2)]
+    counts = []
+    for child in pair:
+        out, err = child.communicate(timeout=240)
+        assert child.returncode == 0, err
+        counts.append(int(out.split()[-1]))
+    assert sum(counts) == 24, counts  # nothing was done twice
+    assert tree(store) == whole_store
+
+
+@pytest.mark.slow
+def test_a_survivor_takes_over_what_a_killed_process_owned(
+    many_films: Path, whole_store: dict[str, bytes], tmp_path: Path
+) -> None:
+    store = tmp_path / "store"
+    victim = start(many_films, store)
+    wait_for(lambda: any(store.rglob("*.safetensors")))
+    survivor = start(many_films, store)
+    time.sleep(0.3)
+    os.kill(victim.pid, signal.SIGKILL)
+    victim.wait()
+    _, err = survivor.communicate(timeout=240)
+    assert survivor.returncode == 0, err
+    assert tree(store) == whole_store

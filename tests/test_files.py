@@ -1,0 +1,58 @@
+"""Files are whole or absent."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from videoveil import files
+
+
+def test_an_error_leaves_neither_destination_nor_temporary(tmp_path: Path) -> None:
+    with pytest.raises(RuntimeError), files.atomic_path(tmp_path / "out.bin") as temporary:
+        temporary.write_bytes(b"half")
+        raise RuntimeError
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_existing_destination_survives_a_failed_write(tmp_path: Path) -> None:
+    target = tmp_path / "out.bin"
+    files.write_bytes(target, b"old")
+    with pytest.raises(RuntimeError), files.atomic_path(target) as temporary:
+        temporary.write_bytes(b"new")
+        raise RuntimeError
+    assert target.read_bytes() == b"old"
+
+
+def test_a_killed_writer_leaves_no_destination_and_a_recognisable_leftover(tmp_path: Path) -> None:
+    code = (
+        "import sys, time; from videoveil import files\n"
+        f"with files.atomic_path({str(tmp_path / 'out.bin')!r}) as t:\n"
+        "    t.write_bytes(b'half'); print('ready', flush=True); time.sleep(60)\n"
+    )
+    child = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
+    assert child.stdout is not None
+    assert child.stdout.readline().strip() == "ready"
+    (leftover,) = tmp_path.iterdir()
+    assert files.owner_alive(leftover)
+    os.kill(child.pid, signal.SIGKILL)
+    child.wait()
+    time.sleep(0.05)
+    assert [p.name for p in tmp_path.iterdir()] == [leftover.name]
+    assert leftover.name.startswith(files.TEMPORARY)
+    assert not files.owner_alive(leftover)
+
+
+def test_equal_values_give_equal_json_bytes_and_hashes(tmp_path: Path) -> None:
+    files.write_json(tmp_path / "a", {"b": 1, "a": [1, 2]})
+    files.write_json(tmp_path / "b", {"a": [1, 2], "b": 1})
+    assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
+    assert files.file_hash(tmp_path / "a") == files.file_hash(tmp_path / "b")
+    assert files.value_hash({"b": 1, "a": 2}) == files.value_hash({"a": 2, "b": 1})
+    assert files.value_hash({"a": 1}) != files.value_hash({"a": 2})
