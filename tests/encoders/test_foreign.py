@@ -109,10 +109,10 @@ def test_code_hidden_behind_an_allowed_looking_name_is_still_not_run(tmp_path: P
     """Listing is only the first door: the readers behind it refuse on their own."""
     marker = tmp_path / "ran"
     command = f"touch {marker}".encode()
-    # The two strings on the stack say numpy.dtype; a POP and two more strings make it os.system for the machine.
+    # The last two strings say numpy.dtype; two POPs take them away, and the machine finds os.system below.
     hidden = b"\x80\x04\x8c\x02os\x8c\x06system\x8c\x05numpy\x8c\x05dtype00\x93\x8c"
     (tmp_path / "w.pkl").write_bytes(hidden + bytes([len(command)]) + command + b"\x85R.")
-    with pytest.raises(CheckpointError):
+    with pytest.raises(CheckpointError, match=r"os\.system is not allowed"):
         read_foreign(tmp_path / "w.pkl")
     assert not marker.exists()
 

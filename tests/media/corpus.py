@@ -6,7 +6,6 @@ import os
 import socket
 import struct
 import zlib
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
@@ -22,8 +21,8 @@ FORBIDDEN = ("ContainerNotAllowed",)
 
 @dataclass(frozen=True)
 class Case:
-    """Reading `source` must either end in one of `errors` (class names) or, if `frames` is given, give that many frames,
-    each showing its own number. With both, either is right: damage that leaves all frames whole may go unnoticed."""
+    """Reading `source` must end in one of `errors` (class names) or, if `frames` is given, give that many frames, each
+    showing its own number. With both, either is right: damage that leaves all frames whole may go unnoticed."""
 
     name: str
     source: str
@@ -58,7 +57,7 @@ class Builder:
 
 
 def build(folder: Path, canaries: Path, port: int) -> list[Case]:
-    """All cases. `canaries` holds files that hostile ones point at; `port` is a local listener that must stay silent."""
+    """All cases. `canaries` holds files that hostile ones point at; nobody may call the local `port`."""
     builder = Builder(folder, canaries, port)
     for part in (
         _sound_files,
@@ -113,8 +112,12 @@ def _truncated(b: Builder) -> None:
         for percent in range(5, 100, 5):
             kept = data[: len(data) * percent // 100]
             pictures_whole = name.endswith("avi") and len(kept) > data.rfind(b"idx1")
-            b.file(f"cut-{percent:02d}-{name}", kept, *(() if pictures_whole else CORRUPT),
-                   frames=FRAMES if pictures_whole else None)  # fmt: skip
+            b.file(
+                f"cut-{percent:02d}-{name}",
+                kept,
+                *(() if pictures_whole else CORRUPT),
+                frames=FRAMES if pictures_whole else None,
+            )
     for name in (
         "moov-last.mp4",
         "fragmented.mp4",
@@ -280,8 +283,12 @@ def _claims(b: Builder) -> None:
     )  # the codec knows better
     encode(b.path("small-raw.avi"), "rawvideo", pix_fmt="bgr24", count=2)
     b.file("claims-huge-raw-picture.avi", _huge_avi(b.path("small-raw.avi").read_bytes()), "FrameTooLarge")
-    b.file("claims-frames.avi", _patch(avi, avi.find(b"strh") + 8 + 32, struct.pack("<I", 0x7FFFFFFF)),
-           "TooManyFrames", "TooLong")  # fmt: skip
+    b.file(
+        "claims-frames.avi",
+        _patch(avi, avi.find(b"strh") + 8 + 32, struct.pack("<I", 0x7FFFFFFF)),
+        "TooManyFrames",
+        "TooLong",
+    )
     b.file("claims-huge-canvas.gif", _patch(gif, 6, b"\xff\xff\xff\xff"), "FrameTooLarge", *CORRUPT)
     b.file("claims-huge-picture.mov", _huge_png_movie(b), "FrameTooLarge", *CORRUPT)
 
@@ -303,8 +310,12 @@ def _claims(b: Builder) -> None:
     b.file("very-many-boxes.mp4", many, *CORRUPT, "NoVideoStream")
     deep = b"\x1a\x45\xdf\xa3\x80\x18\x53\x80\x67\x01\xff\xff\xff\xff\xff\xff\xff" + b"\xa0\x41\xff" * 3000
     b.file("elements-in-elements.mkv", deep, *CORRUPT)
-    b.file("element-of-64-petabytes.mkv", mkv[:60] + b"\x1f\x43\xb6\x75\x01\x00\xff\xff\xff\xff\xff\xff", *CORRUPT,
-           "NoVideoStream")  # fmt: skip
+    b.file(
+        "element-of-64-petabytes.mkv",
+        mkv[:60] + b"\x1f\x43\xb6\x75\x01\x00\xff\xff\xff\xff\xff\xff",
+        *CORRUPT,
+        "NoVideoStream",
+    )
     b.file("chunk-of-4-gigabytes.avi", _patch(avi, avi.find(b"movi") - 4, b"\xff\xff\xff\xff"), *CORRUPT)
 
 
@@ -329,8 +340,17 @@ def _damaged(b: Builder) -> None:
             for position in rng.integers(len(data) // 10, len(data), 4):
                 flipped[position] ^= 1 << int(rng.integers(8))
             # Bits inside coded pictures may go unnoticed; then the number of frames must be right (not their pixels).
-            b.file(f"flipped-{seed}-{name}", bytes(flipped), *CORRUPT, "NoVideoStream", "UnsupportedCodec",
-                   "FrameTooLarge", "TooLong", frames=FRAMES, pixels=False)  # fmt: skip
+            b.file(
+                f"flipped-{seed}-{name}",
+                bytes(flipped),
+                *CORRUPT,
+                "NoVideoStream",
+                "UnsupportedCodec",
+                "FrameTooLarge",
+                "TooLong",
+                frames=FRAMES,
+                pixels=False,
+            )
         hole = len(data) // 2
         b.file(
             f"hole-{name}",
@@ -340,8 +360,15 @@ def _damaged(b: Builder) -> None:
             pixels=False,
         )
         header = data[: min(len(data) // 4, 1200)]
-        b.file(f"noise-after-header-{name}", header + np.random.default_rng(1).bytes(4000),
-               *CORRUPT, *FORBIDDEN, "NoVideoStream", "UnsupportedCodec", "FrameTooLarge")  # fmt: skip
+        b.file(
+            f"noise-after-header-{name}",
+            header + np.random.default_rng(1).bytes(4000),
+            *CORRUPT,
+            *FORBIDDEN,
+            "NoVideoStream",
+            "UnsupportedCodec",
+            "FrameTooLarge",
+        )
     mp4 = b.path("whole.mp4").read_bytes()
     start = mp4.find(b"mdat")
     b.file("no-data.mp4", mp4[: start - 4] + _box(b"mdat", b""), *CORRUPT)
@@ -372,8 +399,16 @@ def _odd(b: Builder) -> None:
     b.video("live.mkv", container="matroska", container_options={"live": "1"}, options={"g": "8"})
 
     for width, height in ((1, 1), (2, 2), (3, 5), (7680, 16), (16, 4320), (97, 63), (255, 1)):
-        b.video(f"size-{width}x{height}.mkv", "ffv1", size=(width, height), pix_fmt="yuv444p", count=4, frames=4,
-                texture=0.0, checks={"size": [width, height]})  # fmt: skip
+        b.video(
+            f"size-{width}x{height}.mkv",
+            "ffv1",
+            size=(width, height),
+            pix_fmt="yuv444p",
+            count=4,
+            frames=4,
+            texture=0.0,
+            checks={"size": [width, height]},
+        )
     b.video("one-frame.mp4", count=1, frames=1)
     b.video("one-frame.gif", "gif", pix_fmt="gray", count=1, frames=1, texture=0.0)
     for name, codec, pix_fmt in (
@@ -386,10 +421,14 @@ def _odd(b: Builder) -> None:
         ("png.mov", "png", "rgb24"),
         ("raw.avi", "rawvideo", "bgr24"),
         ("prores.mov", "prores_ks", "yuv422p10le"),
-        ("h263.mov", "mpeg4", "yuv420p"),
+        ("mpeg4.mov", "mpeg4", "yuv420p"),
     ):
         b.video(name, codec, pix_fmt=pix_fmt)
-    for name, codec, pix_fmt in (("alpha.mov", "qtrle", "argb"), ("alpha-png.mov", "png", "rgba"), ("alpha.mkv", "ffv1", "yuva420p")):  # fmt: skip
+    for name, codec, pix_fmt in (
+        ("alpha.mov", "qtrle", "argb"),
+        ("alpha-png.mov", "png", "rgba"),
+        ("alpha.mkv", "ffv1", "yuva420p"),
+    ):
         opaque = [np.dstack([picture(i), np.full((64, 96), 255, np.uint8)]) for i in range(FRAMES)]
         b.video(name, codec, pix_fmt=pix_fmt, images=opaque)
 
@@ -429,34 +468,55 @@ def _odd(b: Builder) -> None:
             time_base=base,
             checks={"times": [str(t * base) for t in uneven]},
         )
-    b.video("late-start.mp4", times=[5000 + 40 * i for i in range(FRAMES)], time_base=base,
-            checks={"times": [str((5000 + 40 * i) * base) for i in range(FRAMES)]})  # fmt: skip
+    b.video(
+        "late-start.mp4",
+        times=[5000 + 40 * i for i in range(FRAMES)],
+        time_base=base,
+        checks={"times": [str((5000 + 40 * i) * base) for i in range(FRAMES)]},
+    )
     b.video("slow.mp4", rate=Fraction(1, 10), times=list(range(FRAMES)), time_base=Fraction(10))
     b.video("ntsc.mkv", rate=Fraction(30000, 1001))
     gap_in_avi = [t for t in range(FRAMES + 12) if not 6 <= t < 18]
-    b.video("nothing-new.avi", "mjpeg", pix_fmt="yuvj420p", times=gap_in_avi, time_base=Fraction(1, 25),
-            checks={"times": [str(Fraction(t, 25)) for t in gap_in_avi]})  # fmt: skip
+    b.video(
+        "nothing-new.avi",
+        "mjpeg",
+        pix_fmt="yuvj420p",
+        times=gap_in_avi,
+        time_base=Fraction(1, 25),
+        checks={"times": [str(Fraction(t, 25)) for t in gap_in_avi]},
+    )
     mjpeg = {"codec": "mjpeg", "pix_fmt": "yuvj420p", "container_options": {"avoid_negative_ts": "disabled"}}
     b.video("times-backwards.mkv", stamp=lambda t: 40 - t, **mjpeg)
     b.video("times-shuffled.mkv", stamp=lambda t: t * 7 % FRAMES, **mjpeg)
     b.video("times-repeated.mkv", stamp=lambda t: t // 2 * 2, **mjpeg)
     b.video("times-all-zero.mkv", stamp=lambda t: 0, **mjpeg)
-    b.video("negative-start.mkv", stamp=lambda t: t - 3, **mjpeg,
-            checks={"times": [str(Fraction(t - 3, 25)) for t in range(FRAMES)]})  # fmt: skip
+    b.video(
+        "negative-start.mkv",
+        stamp=lambda t: t - 3,
+        **mjpeg,
+        checks={"times": [str(Fraction(t - 3, 25)) for t in range(FRAMES)]},
+    )
     b.video("negative-start.mov", options={"bf": "3"}, container_options={"use_editlist": "0"})
     for degrees in (90, 180, 270):
-        b.video(f"turned-{degrees}.mp4", images=[_marked(i) for i in range(FRAMES)],
-                prepare=lambda s, d=degrees: s.set_display_rotation(d),
-                checks={"turned": degrees, "pixels": False})  # fmt: skip
-    b.video("mirrored.mp4", images=[_marked(i) for i in range(FRAMES)],
-            prepare=lambda s: s.set_display_rotation(0, hflip=True), checks={"turned": "mirror", "pixels": False})  # fmt: skip
+        b.video(
+            f"turned-{degrees}.mp4",
+            images=[_marked(i) for i in range(FRAMES)],
+            prepare=lambda s, d=degrees: s.set_display_rotation(d),
+            checks={"turned": degrees, "pixels": False},
+        )
+    b.video(
+        "mirrored.mp4",
+        images=[_marked(i) for i in range(FRAMES)],
+        prepare=lambda s: s.set_display_rotation(0, hflip=True),
+        checks={"turned": "mirror", "pixels": False},
+    )
     open_gop = "open-gop=1:keyint=8:min-keyint=8:scenecut=0:bframes=3:b-adapt=0"
     b.video("open-gop.mp4", options={"x264-params": open_gop})
     b.video("open-gop.mkv", options={"x264-params": open_gop})
     b.video("open-gop.ts", options={"x264-params": open_gop})
     b.video("moving-refresh.mp4", options={"x264-params": "intra-refresh=1:keyint=8:bframes=0"})
     b.video("interlaced.mp4", options={"x264-params": "interlaced=1:tff=1"})
-    b.video("two-threads-of-slices.mp4", options={"x264-params": "slices=4"})
+    b.video("four-slices.mp4", options={"x264-params": "slices=4"})
     add_sound(b.path("with-sound.mp4"), "aac", tags=True)
     b.expect("with-sound.mp4", b.path("with-sound.mp4"), frames=25)
     tagged = whole["whole.mkv"].replace(b"Lavf", b"\xff\xfe\xfa\xc0")
@@ -519,7 +579,3 @@ def _marked(number: int) -> np.ndarray:
     image = np.zeros((64, 96, 3), np.uint8)
     image[:32, :48] = 255
     return image
-
-
-def each(cases: list[Case], want: Callable[[Case], bool]) -> Iterator[Case]:
-    return (case for case in cases if want(case))

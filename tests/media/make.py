@@ -1,4 +1,4 @@
-"""Small videos with known content: frame `i` has the mean grey `level(i)`, so a reader can be asked which frame it saw."""
+"""Small videos with known content: frame `i` has the mean grey `level(i)`, so that one can ask which frame was seen."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def encode(
     texture: float = 12.0,
     prepare: Callable[[av.video.stream.VideoStream], None] | None = None,
 ) -> Path:
-    """Encode frames; `times` are frame times in `time_base`, `stamp` rewrites the times of packets (to forge odd ones)."""
+    """Encode frames. `times` are theirs, in `time_base`; `stamp` rewrites the times of packets, to forge odd ones."""
     width, height = size
     pictures = (
         images if images is not None else (picture(i, width, height, texture=texture) for i in range(count))
@@ -91,9 +91,12 @@ def add_sound(
     with av.open(str(path), "w") as output:
         if tags:
             output.metadata.update(
-                title="SECRET title", comment="SECRET comment", location="+48.8577+002.2950/SECRET",
-                creation_time="2021-02-03T04:05:06Z", artist="SECRET artist",
-            )  # fmt: skip
+                title="SECRET title",
+                comment="SECRET comment",
+                location="+48.8577+002.2950/SECRET",
+                creation_time="2021-02-03T04:05:06Z",
+                artist="SECRET artist",
+            )
         pictures = None
         if video is not None:
             pictures = output.add_stream(video, rate=25)
@@ -126,3 +129,23 @@ def add_sound(
         for stream in output.streams:
             output.mux(stream.encode(None))
     return path
+
+
+def with_hidden_pictures(source: Path, target: Path) -> Path:
+    """The VP8 file `source` with every fourth picture stored a second time, not to be shown."""
+    with av.open(str(source)) as read, av.open(str(target), "w") as output:
+        stream = output.add_stream_from_template(read.streams.video[0], opaque=True)
+        stored = [packet for packet in read.demux(read.streams.video[0]) if packet.size]
+        for number, packet in enumerate(stored):
+            data = bytes(packet)
+            copies = [data, bytes((data[0] & ~0x10,)) + data[1:]] if number % 4 == 1 else [data]
+            for shift, copy in enumerate(copies):
+                written = av.Packet(copy)
+                written.pts = written.dts = packet.pts + shift
+                written.time_base, written.is_keyframe, written.stream = (
+                    packet.time_base,
+                    packet.is_keyframe,
+                    stream,
+                )
+                output.mux(written)
+    return target

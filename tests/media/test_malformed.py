@@ -193,9 +193,17 @@ def test_each_error_type_and_the_frames_are_all_reached(cases: list[Case]) -> No
     """The corpus is worth something only if every cause is in it."""
     expected = {error for case in cases for error in case.errors}
     assert expected >= {
-        "MissingFile", "EmptyFile", "ProtocolNotAllowed", "ContainerNotAllowed", "NoVideoStream", "FrameTooLarge",
-        "TooLong", "TooManyFrames", "UnsupportedCodec", "CorruptVideo",
-    }  # fmt: skip
+        "MissingFile",
+        "EmptyFile",
+        "ProtocolNotAllowed",
+        "ContainerNotAllowed",
+        "NoVideoStream",
+        "FrameTooLarge",
+        "TooLong",
+        "TooManyFrames",
+        "UnsupportedCodec",
+        "CorruptVideo",
+    }
     assert sum(case.frames is not None and not case.errors for case in cases) >= 50
 
 

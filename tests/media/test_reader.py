@@ -42,14 +42,22 @@ FORMATS = {
     "b-frames.mp4": ("libx264", {"bf": "3", "g": "8"}, True),
     "open-gop.mp4": ("libx264", {"x264-params": OPEN_GOP}, True),
     "moving-refresh.mp4": ("libx264", {"x264-params": "intra-refresh=1:keyint=8:bframes=0"}, False),
-    "open-gop-hevc.mp4": ("libx265", {"x265-params": "log-level=none:keyint=8:open-gop=1:bframes=3:pools=1"}, True),
+    "open-gop-hevc.mp4": (
+        "libx265",
+        {"x265-params": "log-level=none:keyint=8:open-gop=1:bframes=3:pools=1"},
+        True,
+    ),
     "mpeg4-b.mp4": ("mpeg4", {"bf": "2", "g": "8"}, True),
     "b-frames.mov": ("libx264", {"bf": "3", "g": "8"}, True),
     "b-frames.mkv": ("libx264", {"bf": "3", "g": "8"}, True),
     "open-gop.mkv": ("libx264", {"x264-params": OPEN_GOP}, True),
     "mpeg2.mkv": ("mpeg2video", {"bf": "2", "g": "8"}, True),
     "vp8.webm": ("libvpx", {"g": "8", "deadline": "realtime"}, True),
-    "vp8-hidden.webm": ("libvpx", {"g": "16", "auto-alt-ref": "1", "lag-in-frames": "12", "cpu-used": "5"}, True),
+    "vp8-hidden.webm": (
+        "libvpx",
+        {"g": "16", "auto-alt-ref": "1", "lag-in-frames": "12", "cpu-used": "5"},
+        True,
+    ),
     "vp9.webm": ("libvpx-vp9", {"g": "8", "auto-alt-ref": "1", "lag-in-frames": "12", "cpu-used": "8"}, True),
     "mpeg4.avi": ("mpeg4", {"g": "8"}, True),
     "mpeg4-b.avi": ("mpeg4", {"bf": "2", "g": "8"}, False),
@@ -66,7 +74,7 @@ FORMATS = {
     "grey.gif": ("gif", {}, True),
     "ffv1.mkv": ("ffv1", {}, True),
     "png.mov": ("png", {}, True),
-}  # fmt: skip
+}
 INTRA = ("mjpeg.avi", "ffv1.mkv", "png.mov")
 MUXERS = {"mpg": "mpeg", "ogv": "ogg", "wmv": "asf"}
 PIXELS = {"grey.gif": "gray", "mjpeg.avi": "yuvj420p", "png.mov": "rgb24"}
@@ -77,9 +85,13 @@ def videos(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     folder = tmp_path_factory.mktemp("videos")
     for name, (codec, options, _) in FORMATS.items():
         encode(
-            folder / name, codec, options=options, container=MUXERS.get(name.split(".")[-1]), count=40,
+            folder / name,
+            codec,
+            options=options,
+            container=MUXERS.get(name.split(".")[-1]),
+            count=40,
             pix_fmt=PIXELS.get(name, "yuv420p"),
-        )  # fmt: skip
+        )
     return {name: folder / name for name in FORMATS}
 
 

@@ -49,7 +49,7 @@ class _Track:
 def check_mov(file: LocalFile, limits: Limits) -> bool:
     """Refuse headers that lie or point elsewhere; True when the file is fragmented (`moof`)."""
     tracks: list[_Track] = []
-    fragment_samples, header, fragmented = 0, False, False
+    header, fragments = False, _Fragments(file, limits)
     for box in _walk(file):
         if box.kind == b"cmov":
             raise ContainerNotAllowed(file.path, "has a compressed header (cmov), which hides what it claims")
@@ -58,27 +58,65 @@ def check_mov(file: LocalFile, limits: Limits) -> bool:
         if box.kind == b"moov":
             _require_whole(file, box)
             header = True
-        elif box.kind == b"moof":
-            _require_whole(file, box)
-            fragmented = True
-        elif box.kind == b"mdat" and fragmented:
-            _require_whole(file, box)
         elif box.kind == b"trak":
             tracks.append(_Track())
             if len(tracks) > _TRACKS:
                 raise CorruptVideo(file.path, f"claims more than {_TRACKS} tracks")
-        elif box.kind == b"trun":
-            fragment_samples += _number(file, box.body + 4)
-            _cap(file, fragment_samples, limits)
-        elif tracks and not fragmented:
+        elif not fragments.note(box) and tracks:
             _note(file, box, tracks[-1])
     if not header:
         raise CorruptVideo(file.path, "has no header (moov box): the recording was cut off or never finished")
+    fragments.end()
     for track in tracks:
         _cap(file, track.index_entries, limits)
         if track.handler == b"vide" and track.elsewhere:
             raise ContainerNotAllowed(file.path, f"keeps its pictures in another file ({track.elsewhere})")
-    return fragmented
+    return fragments.found
+
+
+class _Fragments:
+    """A fragmented file is a row of pairs: a `moof` that lists samples, and the `mdat` that holds them."""
+
+    def __init__(self, file: LocalFile, limits: Limits):
+        self.found = False
+        self._file, self._limits = file, limits
+        self._announced = False  # by the header
+        self._parts: list[bytes] = []  # of the current `moof`
+        self._described = False  # the next `mdat` has its `moof`
+        self._samples = 0
+
+    def note(self, box: Box) -> bool:
+        """True when the box belongs to a fragment."""
+        if box.kind == b"mvex":
+            self._announced = True
+        elif box.kind == b"moof":
+            _require_whole(self._file, box)
+            self._close()
+            self.found = self._described = True
+            self._parts = [b"moof"]
+        elif box.kind == b"mdat" and self.found:
+            _require_whole(self._file, box)
+            self._close()
+            if not self._described:
+                raise CorruptVideo(self._file.path, f"has data at byte {box.start} that no fragment lists")
+            self._described = False
+        elif box.kind in (b"traf", b"trun") and self.found:
+            self._parts.append(box.kind)
+            if box.kind == b"trun":
+                self._samples += _number(self._file, box.body + 4)
+                _cap(self._file, self._samples, self._limits)
+        return self.found
+
+    def end(self) -> None:
+        self._close()
+        if self._announced and not self.found:
+            raise CorruptVideo(self._file.path, "announces fragments and has none")
+
+    def _close(self) -> None:
+        """A fragment without samples is one whose list was damaged."""
+        if self._parts and not {b"traf", b"trun"} <= set(self._parts):
+            raise CorruptVideo(self._file.path, "has a fragment that lists no samples")
+        self._parts = []
 
 
 def _note(file: LocalFile, box: Box, track: _Track) -> None:

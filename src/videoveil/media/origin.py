@@ -35,6 +35,11 @@ class LocalOrigin:
             self.file.close()
             raise
 
+    @property
+    def joins(self) -> bool:
+        """Whether the recording may begin in the middle of a group of pictures."""
+        return self.kind in (MPEG_TS, MPEG_PS)
+
     def close(self) -> None:
         self.file.close()
 
@@ -71,6 +76,8 @@ class LocalOrigin:
         if self.kind == MOV:
             if not self._fragmented:
                 check_samples(self.file, decoder)
+        elif self.kind == MPEG_TS:
+            walk.check_transport(self.file, decoder.stream.id, self._watch)
         else:
             self._listed = walk.stored_pictures(self.file, self.kind, self._watch)
         self._whole = True
@@ -92,7 +99,7 @@ class LocalOrigin:
         decoder = self.decoder()
         try:
             self.check_whole(decoder)
-            expectation = Expectation(decoder.codec)
+            expectation = Expectation(decoder.codec, joins=self.joins)
             index = build_index(
                 decoder,
                 expectation,
@@ -111,7 +118,7 @@ class LiveOrigin:
 
     def __init__(self, path: str, limits: Limits, threads: int, demuxer: str | None):
         self.path, self.limits, self.threads, self.doubtful = path, limits, threads, True
-        self.kind = None
+        self.kind, self.joins = None, True
         self._demuxer, self._opened = demuxer, False
 
     def close(self) -> None:

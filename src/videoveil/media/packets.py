@@ -23,12 +23,14 @@ class Expectation:
     """Fed every packet in stored order; knows how many pictures must come out.
 
     Not shown, and so not expected: empty packets (AVI's "nothing new"), packets that the container marks to be
-    discarded (edit lists), hidden reference pictures (VP8, VP9). A recording that starts in the middle of a group of
-    pictures begins at its first key frame: what comes before it, or is shown before it (leading pictures of an open
-    group), cannot be decoded by anyone.
+    discarded (edit lists), hidden reference pictures (VP8, VP9), and pictures that are stored after the first key frame
+    and shown before it (an open group that was cut off from the one before). With `joins`, packets before the first key
+    frame are passed over: a broadcast is joined, or a file searched, in the middle of a group of pictures. A file that
+    was written as a whole begins with a key frame, and if it does not, that is damage.
     """
 
     codec: str
+    joins: bool = False
     expected: int = 0
     stored: int = 0  # non-empty packets, whatever becomes of them
     first_key: int | None = None  # pts of the first key packet
@@ -44,7 +46,7 @@ class Expectation:
         if size == 0:
             return False
         self.stored += 1
-        if key and not self.started:
+        if not self.started and (key or not self.joins):
             self.started, self.first_key, self.first_key_size = True, pts, size
         if not self.started or self._leads(pts, key):
             self.doubtful = True  # decoders differ in what they give for these

@@ -117,6 +117,7 @@ class Video:
         self._origin = origin
         self._convert = RgbConverter()
         self._index: FrameIndex | None = None
+        self._settled: array[int] | None = None  # the times of a run from start to end
         self._index_failed = False
         self._random: RandomReader | None = None
         self._info: VideoInfo | None = None
@@ -220,11 +221,19 @@ class Video:
         return Frame(number, picture.pts * self._time_base, self._convert(picture.frame, self._turn))
 
     def _from_start(self) -> Generator[tuple[int, Picture]]:
+        """Every picture with its number. A run to the end also settles the times, whatever the packets said."""
         run, self._opening = self._opening or Run(self._origin), None
+        times = array("q")
+        endless = isinstance(self._origin, LiveOrigin)
         try:
-            yield from enumerate(run)
+            for number, picture in enumerate(run):
+                if not endless:
+                    times.append(picture.pts)
+                yield number, picture
         finally:
             run.close()
+        if not endless:
+            self._settle(times)
 
     def _from_key(self, index: FrameIndex, start: int) -> Generator[tuple[int, Picture]]:
         """As `_from_start`, but beginning at a key frame before `start`."""
@@ -271,16 +280,26 @@ class Video:
         if self._index is None and not self._index_failed:
             self._index = self._origin.packet_index()
             self._index_failed = self._index is None
+            if self._settled is not None:
+                self._settle(self._settled)
         return self._index
 
     def _frame_index(self) -> FrameIndex:
         if isinstance(self._origin, LiveOrigin):
             raise UsageError(f"{self._origin.path}: a live stream has no frame numbers; use frames()")
         if self._packet_index() is None:
-            times = array("q", (picture.pts for _, picture in self._from_start()))
-            self._index = index_from_times(times, self._time_base)
+            for _ in self._from_start():
+                pass
         assert self._index is not None
         return self._index
+
+    def _settle(self, times: array[int]) -> None:
+        """Hold the index against the times of a complete run, and replace it where they differ."""
+        self._settled = times
+        known = self._index is not None and np.array_equal(self._index.pts, times)
+        if not known and (self._index is not None or self._index_failed):
+            self._distrust()
+            self._index = index_from_times(times, self._time_base)
 
     def _distrust(self) -> None:
         """Searching did not give what the packets promised: from now on everything is read from the start."""

@@ -43,7 +43,7 @@ class RandomReader:
             if key - earlier < 0:
                 break
             self._decoder.seek(int(self._index.key_seek[key - earlier]))
-            expectation = Expectation(self._decoder.codec)
+            expectation = Expectation(self._decoder.codec, joins=True)
             self._pictures = self._decoder.pictures(expectation)
             landed = next((p for p in self._pictures if not expectation.before_start(p.pts)), None)
             at = None if landed is None else self._index.key_at(landed.pts, expectation.first_key_size)
@@ -70,7 +70,7 @@ class Run:
     def __init__(self, origin: Origin):
         self.decoder = origin.decoder()
         self._origin = origin
-        self._expectation = Expectation(self.decoder.codec)
+        self._expectation = Expectation(self.decoder.codec, joins=origin.joins)
         self._pictures = self.decoder.pictures(self._expectation)
         self._peeked: list[Picture] = []
 

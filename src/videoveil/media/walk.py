@@ -14,6 +14,8 @@ import struct
 from collections import Counter
 from collections.abc import Callable, Iterator
 
+import numpy as np
+
 from videoveil.errors import CorruptVideo
 from videoveil.media import sniff
 from videoveil.media.sniff import Container
@@ -60,7 +62,9 @@ class _Bytes:
 _EBML, _SEGMENT, _TRACKS, _CLUSTER = 0x1A45DFA3, 0x18538067, 0x1654AE6B, 0x1F43B675
 _TRACK, _TRACK_NUMBER, _TRACK_TYPE = 0xAE, 0xD7, 0x83
 _SIMPLE_BLOCK, _GROUP, _BLOCK = 0xA3, 0xA0, 0xA1
+_FILLERS = (0xEC, 0xBF)  # empty space, checksum
 _TOP = frozenset((_CLUSTER, _TRACKS, 0x114D9B74, 0x1549A966, 0x1C53BB6B, 0x1941A469, 0x1043A770, 0x1254C367))
+_IN_CLUSTER = frozenset((_SIMPLE_BLOCK, _GROUP, 0xE7, 0x5854, 0xA7, 0xAB, 0xAF, *_FILLERS))
 
 
 def _matroska(data: _Bytes) -> tuple[int, ...]:
@@ -76,6 +80,8 @@ def _matroska(data: _Bytes) -> tuple[int, ...]:
     while position < stop:
         start = position
         kind, body, element_end = _element(data, position)
+        if kind not in _TOP and kind not in _FILLERS:  # a damaged name would hide a whole cluster
+            raise data.damaged(start, f"unknown element {kind:#x}")
         if kind == _CLUSTER:
             position = _cluster(data, body, element_end, blocks)
             continue
@@ -96,6 +102,8 @@ def _cluster(data: _Bytes, position: int, end: int | None, blocks: Counter[int])
         kind, body, child_end = _element(data, position)
         if end is None and kind in _TOP:
             return position
+        if kind not in _IN_CLUSTER:
+            raise data.damaged(position, f"unknown element {kind:#x} in a cluster")
         if child_end is None or (end is not None and child_end > end):
             raise data.damaged(position, "an element that does not fit into its cluster")
         if child_end > data.size:
@@ -360,11 +368,34 @@ def _asf(data: _Bytes) -> None:
         position += max(24, size)
 
 
-def _transport_stream(data: _Bytes) -> None:
-    rest = data.size % 188
-    aligned = data.size > 376 and all(data.at(at, 1) == b"\x47" for at in (0, 188))
-    if aligned and rest and data.at(data.size - rest, 1) == b"\x47":
-        raise data.cut(data.size - rest)
+_TS_PACKET = 188
+_TS_BLOCK = 4096  # packets looked at together
+
+
+def check_transport(file: LocalFile, pid: int, watch: Watch) -> None:
+    """A transport stream: packets in line to the end, and a picture wherever the stream `pid` says that one starts.
+
+    libav passes over pictures whose start is damaged without a word. Streams with other packet sizes or a lead-in are
+    left to libav.
+    """
+    data = _Bytes(file, watch)
+    if file.size < 3 * _TS_PACKET or any(data.at(i * _TS_PACKET, 1) != b"\x47" for i in range(3)):
+        return
+    for start in range(0, file.size - _TS_PACKET + 1, _TS_BLOCK * _TS_PACKET):
+        watch.check()
+        block = file.read_at(start, _TS_BLOCK * _TS_PACKET)
+        rows = np.frombuffer(block, np.uint8)[: len(block) // _TS_PACKET * _TS_PACKET].reshape(-1, _TS_PACKET)
+        lost = np.flatnonzero(rows[:, 0] != 0x47)
+        if len(lost):
+            raise data.damaged(start + int(lost[0]) * _TS_PACKET, "no packet starts here")
+        pids = (rows[:, 1].astype(np.uint16) & 0x1F) << 8 | rows[:, 2]
+        for row in np.flatnonzero((pids == pid) & (rows[:, 1] & 0x40 > 0) & (rows[:, 3] & 0x10 > 0)):
+            body = 5 + int(rows[row, 4]) if rows[row, 3] & 0x20 else 4
+            if body + 3 > _TS_PACKET or rows[row, body : body + 3].tolist() != [0, 0, 1]:
+                raise data.damaged(start + int(row) * _TS_PACKET, "a picture should start here")
+    rest = file.size % _TS_PACKET
+    if rest and data.at(file.size - rest, 1) == b"\x47":
+        raise data.cut(file.size - rest)
 
 
 _WALKS: dict[Container, Callable[[_Bytes], tuple[int, ...] | None]] = {
@@ -374,5 +405,4 @@ _WALKS: dict[Container, Callable[[_Bytes], tuple[int, ...] | None]] = {
     sniff.OGG: _ogg,
     sniff.GIF: _gif,
     sniff.ASF: _asf,
-    sniff.MPEG_TS: _transport_stream,
 }

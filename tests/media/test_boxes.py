@@ -1,0 +1,80 @@
+"""mp4 headers are held to the limits before libav sees them."""
+
+from __future__ import annotations
+
+import contextlib
+import struct
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from videoveil.errors import ContainerNotAllowed, CorruptVideo, TooManyFrames
+from videoveil.media.boxes import check_mov
+from videoveil.media.limits import DEFAULT, Limits
+from videoveil.media.source import LocalFile
+
+from .make import FRAMES, add_sound, encode
+
+
+def check(path: Path, limits: Limits = DEFAULT) -> bool:
+    file = LocalFile(path, limits)
+    try:
+        return check_mov(file, limits)
+    finally:
+        file.close()
+
+
+def test_sound_files_pass_and_fragments_are_told(tmp_path: Path) -> None:
+    assert not check(encode(tmp_path / "a.mp4"))
+    assert not check(add_sound(tmp_path / "b.mov", "pcm_s16le"))
+    fragmented = {"movflags": "frag_keyframe+empty_moov"}
+    assert check(encode(tmp_path / "c.mp4", container_options=fragmented))
+
+
+def test_the_samples_of_all_fragments_count_together(tmp_path: Path) -> None:
+    fragmented = {"movflags": "frag_keyframe+empty_moov"}
+    encode(tmp_path / "a.mp4", options={"g": "4"}, container_options=fragmented)
+    check(tmp_path / "a.mp4", Limits(frames=FRAMES))
+    with pytest.raises(TooManyFrames):
+        check(tmp_path / "a.mp4", Limits(frames=FRAMES - 1))
+
+
+def test_samples_times_edits_are_held_to_the_limit(tmp_path: Path) -> None:
+    data = encode(tmp_path / "a.mp4", options={"bf": "2"}).read_bytes()
+    at = data.find(b"elst") + 8
+    (tmp_path / "b.mp4").write_bytes(data[:at] + struct.pack(">I", 500_000) + data[at + 4 :])
+    with pytest.raises(TooManyFrames, match=str(500_000 * FRAMES)):
+        check(tmp_path / "b.mp4")
+
+
+def test_uncompressed_sound_may_have_as_many_samples_as_it_likes(tmp_path: Path) -> None:
+    """Its samples are counted one by one in the header and indexed by chunk."""
+    check(add_sound(tmp_path / "a.mov", "pcm_s16le"), Limits(frames=100))
+
+
+def test_data_in_another_file_is_named(tmp_path: Path) -> None:
+    data = encode(tmp_path / "a.mp4").read_bytes()
+    at = data.find(b"url ")
+    assert data[at + 4 : at + 8] == b"\x00\x00\x00\x01"
+    (tmp_path / "b.mp4").write_bytes(data[: at + 7] + b"\x00" + data[at + 8 :])
+    with pytest.raises(ContainerNotAllowed, match="another file"):
+        check(tmp_path / "b.mp4")
+
+
+@settings(max_examples=200, deadline=None)
+@given(data=st.data())
+def test_damage_gives_media_errors_only(
+    data: st.DataObject, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    base = tmp_path_factory.getbasetemp()
+    source = base / "boxes.mp4"
+    if not source.exists():
+        encode(source, container_options={"movflags": "faststart"})
+    content = bytearray(source.read_bytes()[:2500])
+    for _ in range(data.draw(st.integers(1, 8))):
+        content[data.draw(st.integers(0, len(content) - 1))] = data.draw(st.integers(0, 255))
+    (base / "broken.mp4").write_bytes(content)
+    with contextlib.suppress(CorruptVideo, ContainerNotAllowed, TooManyFrames):
+        check(base / "broken.mp4")
