@@ -62,22 +62,24 @@ def data_list(as_json: Json = False) -> None:
     """List the datasets that can be read and made."""
     from videoveil.data import registry, twins
 
-    rows = [
-        {
-            "name": entry.name,
-            "title": entry.title,
-            "labels": entry.labels,
-            "options": [str(option) for option in entry.options],
-            "twin": entry.name in twins.names(),
-        }
-        for entry in registry.entries()
-    ]
+    made = twins.names()
     if as_json:
-        _print_json(rows)
+        _print_json(
+            [
+                {
+                    "name": e.name,
+                    "title": e.title,
+                    "labels": e.labels,
+                    "options": [*map(str, e.options)],
+                    "twin": e.name in made,
+                }
+                for e in registry.entries()
+            ]
+        )
         return
     cells = [
-        [r["name"], r["title"], r["labels"], "yes" if r["twin"] else "-", ", ".join(r["options"])]
-        for r in rows
+        [e.name, e.title, e.labels, "yes" if e.name in made else "-", ", ".join(map(str, e.options))]
+        for e in registry.entries()
     ]
     _table(["name", "dataset", "labels", "twin", "options"], cells)
 
@@ -177,7 +179,7 @@ def convert(
     if as_json:
         _print_json(asdict(report))
     else:
-        print(report)
+        print("\n".join(report.lines()))
 
 
 # --- features ----------------------------------------------------------------------------------------------

@@ -302,3 +302,17 @@ def test_a_survivor_takes_over_what_a_killed_process_owned(
     _, err = survivor.communicate(timeout=240)
     assert survivor.returncode == 0, err
     assert tree(store) == whole_store
+
+
+@pytest.mark.slow
+def test_memory_does_not_grow_with_the_length_of_a_video(tmp_path: Path) -> None:
+    from benchmarks.extract import lengthen, peak
+
+    film_folder(tmp_path, videos=1, frames=400)
+    long = tmp_path / "long" / "v.mp4"
+    long.parent.mkdir()
+    lengthen(tmp_path / "v00.mp4", long, times=12)
+    few, small = peak(tmp_path / "v00.mp4", tmp_path / "s1")
+    many, large = peak(long, tmp_path / "s2")
+    assert many > 11 * (few - 10)  # twelve times the clips (ten static ones in either)
+    assert large <= 1.2 * small

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import socket
 import struct
@@ -236,8 +237,8 @@ def _special_files(b: Builder) -> None:
     b.expect("pipe", b.path("pipe.mp4"), "MissingFile")
     b.expect("endless device", "/dev/zero", "MissingFile")
     b.expect("empty device", "/dev/null", "MissingFile")
-    with socket.socket(socket.AF_UNIX) as server:
-        server.bind(os.path.relpath(b.path("socket.mp4")))  # a short name: sockets allow about 100 characters
+    with socket.socket(socket.AF_UNIX) as server, contextlib.chdir(b.folder):
+        server.bind("socket.mp4")  # a short name: sockets allow about 100 characters
     b.expect("socket", b.path("socket.mp4"), "MissingFile")
     if os.geteuid() != 0:
         b.path("private.mp4").write_bytes(b.path("whole.mp4").read_bytes())

@@ -78,3 +78,35 @@ def test_damage_gives_media_errors_only(
     (base / "broken.mp4").write_bytes(content)
     with contextlib.suppress(CorruptVideo, ContainerNotAllowed, TooManyFrames):
         check(base / "broken.mp4")
+
+
+def test_a_fragment_before_the_header_does_not_hide_what_the_header_claims(tmp_path: Path) -> None:
+    data = encode(tmp_path / "a.mp4").read_bytes()
+    at = data.find(b"stsz") + 12
+    liar = data[:at] + struct.pack(">I", 2**31 - 1) + data[at + 4 :]
+    run = struct.pack(">I4sII", 16, b"trun", 0, 1)
+    part = struct.pack(">I4s", 8 + len(run), b"traf") + run
+    (tmp_path / "b.mp4").write_bytes(
+        liar[:32] + struct.pack(">I4s", 8 + len(part), b"moof") + part + liar[32:]
+    )
+    with pytest.raises(TooManyFrames):
+        check(tmp_path / "b.mp4")
+
+
+def test_pictures_that_the_tables_do_not_place_are_missed(tmp_path: Path) -> None:
+    data = encode(tmp_path / "a.mp4").read_bytes()
+    at = data.find(b"stsc") + 16
+    assert struct.unpack(">I", data[at : at + 4]) == (FRAMES,)
+    (tmp_path / "b.mp4").write_bytes(data[:at] + struct.pack(">I", FRAMES - 1) + data[at + 4 :])
+    with pytest.raises(CorruptVideo, match=f"lists {FRAMES} pictures and says of only {FRAMES - 1}"):
+        check(tmp_path / "b.mp4")
+
+
+@pytest.mark.parametrize("kind", [b"moof", b"traf", b"trun"])
+def test_a_damaged_fragment_is_missed(kind: bytes, tmp_path: Path) -> None:
+    fragmented = {"movflags": "frag_keyframe+empty_moov"}
+    data = encode(tmp_path / "a.mp4", options={"g": "8"}, container_options=fragmented).read_bytes()
+    place = data.find(kind, data.find(kind) + 4)  # in the second fragment
+    (tmp_path / "b.mp4").write_bytes(data[:place] + b"xxxx" + data[place + 4 :])
+    with pytest.raises(CorruptVideo, match="fragment"):
+        check(tmp_path / "b.mp4")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from pathlib import Path
 
+import av
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -13,7 +14,7 @@ from videoveil.errors import CorruptVideo, DecodeTimeout
 from videoveil.media.limits import DEFAULT
 from videoveil.media.sniff import HEAD, sniff
 from videoveil.media.source import LocalFile, Watch
-from videoveil.media.walk import stored_pictures
+from videoveil.media.walk import check_transport, stored_pictures
 
 from .make import FRAMES, add_sound, encode
 
@@ -96,3 +97,42 @@ def test_a_walk_over_absurdly_many_blocks_is_stopped(tmp_path: Path) -> None:
     (tmp_path / "a.mkv").write_bytes(header + b"\xec\x80" * 2_000_000)
     with pytest.raises(DecodeTimeout):
         walk(tmp_path / "a.mkv", stall=0.05)
+
+
+@pytest.mark.parametrize("name", [b"\x1fC\xb6\x75", b"\xa3"])
+def test_an_element_whose_name_was_damaged_is_not_passed_over(
+    name: bytes, made: dict[str, Path], tmp_path: Path
+) -> None:
+    data = made["a.mkv"].read_bytes()
+    at = data.find(b"\x1fC\xb6\x75")
+    at = at if len(name) == 4 else data.find(name, at)
+    (tmp_path / "a.mkv").write_bytes(
+        data[: at + len(name) - 1] + bytes((name[-1] ^ 1,)) + data[at + len(name) :]
+    )
+    with pytest.raises(CorruptVideo, match="unknown element"):
+        walk(tmp_path / "a.mkv")
+
+
+def test_a_transport_stream_is_checked_packet_by_packet(tmp_path: Path) -> None:
+    data = encode(tmp_path / "a.ts").read_bytes()
+    with av.open(str(tmp_path / "a.ts")) as container:
+        stream = container.streams.video[0]
+        pid, starts = stream.id, [packet.pos for packet in container.demux(stream) if packet.size]
+
+    def check(content: bytes) -> None:
+        (tmp_path / "b.ts").write_bytes(content)
+        file = LocalFile(tmp_path / "b.ts", DEFAULT)
+        try:
+            check_transport(file, pid, Watch("b.ts", 30))
+        finally:
+            file.close()
+
+    check(data)
+    start = starts[5]
+    prefix = data.find(b"\x00\x00\x01\xe0", start)
+    with pytest.raises(CorruptVideo, match="a picture should start here"):
+        check(data[: prefix + 2] + b"\x02" + data[prefix + 3 :])
+    with pytest.raises(CorruptVideo, match="no packet starts here"):
+        check(data[:start] + data[start + 10 :])
+    with pytest.raises(CorruptVideo, match="breaks off"):
+        check(data[:-20])

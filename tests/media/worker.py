@@ -6,7 +6,6 @@ import json
 import resource
 import sys
 import time
-from pathlib import Path
 
 import numpy as np
 
@@ -71,5 +70,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    assert Path(__file__).name == "worker.py"
     main()

@@ -16,6 +16,8 @@ def frame_truth(item: Item, frames: int) -> np.ndarray:
     Spans beyond the end are cut, as the papers do. Where the truth came as a mask that is shorter than the video
     (ShanghaiTech), its last value goes on to the end.
     """
+    if item.anomaly and not item.anomaly_spans:
+        raise AnnotationError(f"{item.id}: abnormal, but nothing says which frames are (a training video?)")
     truth = np.zeros(frames, dtype=np.float32)
     for span in item.anomaly_spans:
         truth[span.first : min(span.stop, frames)] = 1
@@ -33,7 +35,8 @@ def check_truth(item: Item, frames: int) -> None:
         raise AnnotationError(
             f"{item.id}: {word}, but {int(truth.sum())} of its {frames} frames are marked abnormal"
         )
-    last = max((span.stop for span in item.anomaly_spans), default=0)
+    marked = max((span.stop for span in item.anomaly_spans), default=0)
+    last = max(marked, int(item.extra.get("mask_frames", 0)))
     if last > frames + TOLERANCE:
         raise AnnotationError(
             f"{item.id}: annotated up to frame {last}, the video has {frames}; is it the whole video at its own rate?"

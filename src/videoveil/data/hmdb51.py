@@ -34,27 +34,33 @@ def parse_split(text: str, path: Path, label: str, complaints: Complaints) -> li
     """Items of one class in one split."""
     items = []
     for line, row in numbered_lines(text):
-        file, _, flag = row.rpartition(" ")
-        if flag not in FLAGS or not file.strip():
+        name, *flag = row.rsplit(maxsplit=1)
+        if len(flag) != 1 or flag[0] not in FLAGS:
             complaints.add(path, line, f"expected '<file> <0|1|2>', found {row!r}")
         else:
-            name = file.strip()
-            items.append(Item(f"{label}/{stem_of(name)}", Path(label, name), FLAGS[flag], action=label))
+            items.append(Item(f"{label}/{stem_of(name)}", Path(label, name), FLAGS[flag[0]], action=label))
     return items
 
 
-def split_items(root: Path, split: int) -> tuple[list[str], list[Item]]:
-    """Classes and items of a split, from whichever folder holds its files."""
+def split_files(root: Path, split: int) -> dict[str, Path]:
+    """Class → its file of this split, in whichever folder holds them; a class may be the beginning of another."""
     folder, suffix = first_folder(root, "testTrainMulti_7030_splits", "splits"), f"_test_split{split}.txt"
-    paths = sorted(p for p in folder.iterdir() if p.name.endswith(suffix))
+    named = {p.name.removesuffix(suffix): p for p in folder.iterdir() if p.name.endswith(suffix)}
+    return {label: named[label] for label in sorted(named) if label and not label.startswith(".")}
+
+
+def split_items(root: Path, split: int) -> tuple[list[str], list[Item]]:
+    """Classes and items of a split."""
+    paths = split_files(root, split)
     if not paths:
-        raise AnnotationError(f"{folder}: no '<class>{suffix}' files; unpack the splits archive there")
+        raise AnnotationError(
+            f"{root}: no '<class>_test_split{split}.txt' files; unpack the splits archive there"
+        )
     complaints, items = Complaints(), []
-    classes = sorted(path.name.removesuffix(suffix) for path in paths)
-    for path in paths:
-        items += parse_split(read_text(path), path, path.name.removesuffix(suffix), complaints)
+    for label, path in paths.items():
+        items += parse_split(read_text(path), path, label, complaints)
     complaints.settle("hmdb51")
-    return classes, items
+    return list(paths), items
 
 
 def finder(root: Path) -> MediaFinder:

@@ -12,12 +12,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from videoveil.data.reading import Complaints, MediaFinder, assemble, first_folder, read_rows
+from videoveil.data.reading import Complaints, MediaFinder, assemble, first_folder, read_rows, seconds
 from videoveil.data.records import Dataset, Item
 from videoveil.errors import AnnotationError
 
 CLASSES = 400
-COLUMNS = ("label", "youtube_id", "time_start", "time_end")
+OFFICIAL: dict[str, dict[str, int]] = {}  # no number that anybody could still meet: videos vanish
+COLUMNS = ("youtube_id", "time_start", "time_end")  # and label, which the test list of some copies lacks
+SPELLINGS = {"validate": "val", "validation": "val"}
 
 
 def parse_rows(
@@ -26,15 +28,19 @@ def parse_rows(
     items = []
     for line, row in rows:
         try:
-            start, end = float(row["time_start"]), float(row["time_end"])
+            start, end = seconds(row["time_start"]), seconds(row["time_end"])
         except ValueError:
-            complaints.add(path, line, f"times {row['time_start']!r} and {row['time_end']!r} are not numbers")
+            complaints.add(path, line, f"times {row['time_start']!r} and {row['time_end']!r} are not seconds")
             continue
         if not row["youtube_id"] or end <= start:
             complaints.add(path, line, f"needs an id and time_end after time_start, found {row}")
             continue
+        stated = row.get("split") or split
+        if SPELLINGS.get(stated, stated) != split:
+            complaints.add(path, line, f"the row says {stated}, the file is the list of {split}")
+            continue
         stem = f"{row['youtube_id']}_{round(start):06d}_{round(end):06d}"
-        label = row["label"] or None  # the test list of some copies has none
+        label = row.get("label") or None
         items.append(Item(stem, Path(split, label or "", f"{stem}.mp4"), split, action=label))
     return items
 
@@ -57,7 +63,8 @@ def load(root: str | Path, *, annotations_only: bool = False, skip_bad: bool = F
     items: list[Item] = []
     notes = []
     for split in ("train", "val", "test"):
-        names = (f"{split}.csv", f"kinetics-400_{split}.csv", f"kinetics_{split}.csv")
+        words = [split, *(word for word, meant in SPELLINGS.items() if meant == split)]
+        names = [f"{prefix}{word}.csv" for word in words for prefix in ("", "kinetics-400_", "kinetics_")]
         path = next((lists / name for name in names if (lists / name).is_file()), None)
         if path is None:
             notes.append(f"no list for {split} ({' or '.join(names)})")

@@ -6,6 +6,7 @@
 `protocol=cross-subject` (official training performers) or `cross-view` (camera 1 tests). `bias=balanced` keeps equally
 many male and female performers in either part and, per action, equally many of their videos. `bias=F` and `bias=M` also
 bias the training part: 95 % of the videos of one gender and 5 % of the other, turned round for one shortcut action.
+All three start from the cross-subject split, whose parts share no performer.
 """
 
 from __future__ import annotations
@@ -18,11 +19,15 @@ import numpy as np
 
 from videoveil.data.reading import MediaFinder, assemble, first_folder, read_json, videos_below
 from videoveil.data.records import Dataset, Item
-from videoveil.errors import AnnotationError
+from videoveil.errors import AnnotationError, UsageError
 
 CLASSES = 60
-OFFICIAL = {"protocol=cross-subject": {"train": 40_320, "test": 16_560}}
-VARIANTS = ({"protocol": "cross-subject"},)
+OFFICIAL = {
+    "protocol=cross-subject": {"train": 40_320, "test": 16_560},
+    "protocol=cross-view": {"train": 37_920, "test": 18_960},
+}
+VARIANTS = ({"protocol": "cross-subject"}, {"protocol": "cross-view"})
+PERFORMERS = 40
 TRAIN_SUBJECTS = frozenset((1, 2, 4, 5, 8, 9, 13, 14, 15, 16, 17, 18, 19, 25, 27, 28, 31, 34, 35, 38))
 _NAME = re.compile(r"S(\d{3})C(\d{3})P(\d{3})R(\d{3})A(\d{3})")
 KEEP_MANY, KEEP_FEW = 0.95, 0.05
@@ -45,13 +50,17 @@ def load(
     skip_bad: bool = False,
 ) -> Dataset:
     root = Path(root)
+    if bias != "none" and protocol != "cross-subject":
+        raise UsageError(
+            f"bias={bias} needs protocol=cross-subject: in {protocol} both parts show the same people"
+        )
     folder = first_folder(root, "nturgb+d_rgb", "videos")
     genders = read_genders(root / "gender.json")
     items, notes = [], []
     for path in videos_below(folder):
         fields = parse_name(path.stem)
-        if fields is None:
-            notes.append(f"{path.name}: not an NTU name, left out")
+        if fields is None or fields["A"] > CLASSES or fields["P"] > PERFORMERS:
+            notes.append(f"{path.name}: not a name of NTU RGB+D 60, left out")
             continue
         subject = f"P{fields['P']:03d}"
         train = fields["P"] in TRAIN_SUBJECTS if protocol == "cross-subject" else fields["C"] != 1
@@ -108,6 +117,10 @@ def balance(items: list[Item], seed: int) -> list[Item]:
             g: sorted({str(i.subject) for i in part if i.gender == g}) for g in ("male", "female")
         }
         count = min(len(members) for members in people.values())
+        if not count:
+            raise AnnotationError(
+                f"ntu60: the {split} part has performers of one gender only; nothing can be balanced"
+            )
         chosen = {str(name) for members in people.values() for name in rng.permutation(members)[:count]}
         groups: dict[str, dict[str, list[Item]]] = defaultdict(lambda: {"male": [], "female": []})
         for item in part:

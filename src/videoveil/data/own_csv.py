@@ -13,8 +13,9 @@ from fractions import Fraction
 from pathlib import Path, PurePosixPath
 
 from videoveil.data.own_folder import SPLITS, hashed_split
-from videoveil.data.reading import Complaints, MediaFinder, assemble, read_rows
+from videoveil.data.reading import Complaints, MediaFinder, assemble, read_rows, seconds, stem_of
 from videoveil.data.records import Dataset, Item
+from videoveil.errors import AnnotationError
 
 OFFICIAL: dict[str, dict[str, int]] = {}
 
@@ -22,7 +23,7 @@ OFFICIAL: dict[str, dict[str, int]] = {}
 def parse_row(row: dict[str, str], seed: int) -> Item:
     """One row as an item; ValueError says what is wrong."""
     path = PurePosixPath(row["path"].replace("\\", "/"))
-    if not row["path"] or path.is_absolute() or ".." in path.parts:
+    if not path.name or path.is_absolute() or ".." in path.parts:
         raise ValueError(f"path {row['path']!r} must be relative to the root and stay inside it")
     split = row.get("split") or hashed_split(str(path), seed)
     if split not in SPLITS:
@@ -34,7 +35,7 @@ def parse_row(row: dict[str, str], seed: int) -> Item:
             if value not in ("0", "1"):
                 raise ValueError(f"{name} is {value!r}, not 0 or 1")
             attributes[name.removeprefix("attr:")] = int(value)
-    id_ = path.with_suffix("").as_posix() + ("" if clip is None else f"@{clip[0]}-{clip[1]}")
+    id_ = stem_of(path.as_posix()) + ("" if clip is None else f"@{clip[0]}-{clip[1]}")
     return Item(
         id_,
         Path(path),
@@ -51,10 +52,10 @@ def _part(start: str, end: str) -> tuple[Fraction, Fraction] | None:
     if not start and not end:
         return None
     try:
-        edges = Fraction(start or "0"), Fraction(end)
-    except (ValueError, ZeroDivisionError):
+        edges = seconds(start or "0"), seconds(end)
+    except ValueError:
         raise ValueError(f"start {start!r} and end {end!r} must be seconds") from None
-    if not 0 <= edges[0] < edges[1]:
+    if edges[0] >= edges[1]:
         raise ValueError(f"start {start} must be before end {end}")
     return edges
 
@@ -80,6 +81,8 @@ def load(
             complaints.add(table, line, f"{item.id} is listed twice")
         items[item.id] = item
     complaints.settle("csv")
+    if not items:
+        raise AnnotationError(f"{table}: no rows; write one per video, e.g. 'walk/a.mp4' under 'path'")
     classes = sorted({item.action for item in items.values() if item.action})
     attributes = sorted({name for item in items.values() for name in item.attributes or {}})
     finder = None if annotations_only else MediaFinder(root)

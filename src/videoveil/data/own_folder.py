@@ -27,8 +27,13 @@ def load(
     root: str | Path, *, seed: int = 0, annotations_only: bool = False, skip_bad: bool = False
 ) -> Dataset:
     root = Path(root)
-    parted = [root / split for split in SPLITS if (root / split).is_dir()]
+    parted = sorted(p for p in root.iterdir() if p.is_dir() and p.name.lower() in SPLITS)
     items, loose = [], []
+    if parted:
+        outside = (p.relative_to(root) for p in videos_below(root))
+        loose = [
+            f"{p}: lies in none of train, val, test" for p in outside if p.parts[0].lower() not in SPLITS
+        ]
     for base in parted or [root]:
         for path in videos_below(base):
             relative = path.relative_to(base)
@@ -36,7 +41,7 @@ def load(
                 loose.append(f"{path.relative_to(root)}: lies in no class folder")
                 continue
             id_ = path.relative_to(root).with_suffix("").as_posix()
-            split = base.name if parted else hashed_split(id_, seed)
+            split = base.name.lower() if parted else hashed_split(id_, seed)
             items.append(Item(id_, path.relative_to(root), split, action=relative.parts[0]))
     if loose:
         raise AnnotationError(f"{root}: move these into class folders, or extract without labels:", loose)

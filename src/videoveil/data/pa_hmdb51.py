@@ -19,11 +19,12 @@ from pathlib import Path
 from typing import Any
 
 from videoveil.data import hmdb51
-from videoveil.data.reading import Complaints, MediaFinder, assemble, first_folder, read_json, stem_of
+from videoveil.data.reading import Complaints, assemble, first_folder, read_json, stem_of
 from videoveil.data.records import AttributeSpan, Dataset, Item
 from videoveil.errors import AnnotationError, UsageError
 
-ATTRIBUTES = ("skin_color", "face", "gender", "nudity", "relationship")
+VALUES = {"skin_color": 4, "face": 3, "gender": 3, "nudity": 3, "relationship": 2}  # 0 up to, not including
+ATTRIBUTES = tuple(VALUES)
 CLASSES = 51
 OFFICIAL = {"": {"test": 515}}
 OFFICIAL_LABELLED_FRAMES = 52_411  # with all five attributes
@@ -67,12 +68,14 @@ def parse_video(value: Any) -> tuple[AttributeSpan, ...]:
 
 
 def _interval(name: str, row: Any) -> tuple[int, int, tuple[int, ...]]:
-    if not isinstance(row, list) or len(row) != 3 or not all(isinstance(edge, int) for edge in row[:2]):
+    if not isinstance(row, list) or len(row) != 3 or not all(type(edge) is int for edge in row[:2]):
         raise ValueError(f"{name}: expected [first, last, value], found {row}")
     first, last, found = row
     values = found if isinstance(found, list) else [found]
-    if not values or not all(isinstance(v, int) for v in values) or not 0 <= first <= last:
-        raise ValueError(f"{name}: not an interval with whole-number values: {row}")
+    if not 0 <= first <= last:
+        raise ValueError(f"{name}: frames {first} to {last} are no interval")
+    if not values or not all(type(v) is int and 0 <= v < VALUES[name] for v in values):
+        raise ValueError(f"{name}: expected values from 0 to {VALUES[name] - 1}, found {found}")
     return first, last + 1, tuple(values)
 
 
@@ -114,44 +117,48 @@ def labelled_frames(item: Item) -> int:
     return sum(s.stop - s.first for s in item.attribute_spans if len(s.values) == len(ATTRIBUTES))
 
 
+def parse_file(value: Any, path: Path, complaints: Complaints) -> list[Item]:
+    """The labelled videos of one class; the file is named after it."""
+    if not isinstance(value, dict):
+        complaints.add(path, None, "expected an object with a video per key")
+        return []
+    items = []
+    for name, video in value.items():
+        try:
+            spans = parse_video(video)
+        except ValueError as error:
+            complaints.add(path, None, f"{name}: {error}")
+            continue
+        id_ = f"{path.stem}/{stem_of(name)}"
+        items.append(Item(id_, Path(path.stem, name), "test", action=path.stem, attribute_spans=spans))
+    return items
+
+
 def load(root: str | Path, *, annotations_only: bool = False, skip_bad: bool = False) -> Dataset:
     root, complaints = Path(root), Complaints()
     folder = first_folder(root, "PrivacyAttributes")
-    paths = sorted(p for p in folder.iterdir() if p.suffix == ".json")
+    paths = sorted(p for p in folder.iterdir() if p.suffix == ".json" and not p.name.startswith("."))
     if not paths:
         raise AnnotationError(f"{folder}: no <class>.json files; unpack PrivacyAttributes there")
-    labelled: dict[str, Item] = {}
-    for path in paths:
-        for name, value in read_json(path).items():
-            try:
-                spans = parse_video(value)
-            except ValueError as error:
-                complaints.add(path, None, f"{name}: {error}")
-                continue
-            id_ = f"{path.stem}/{stem_of(name)}"
-            labelled[id_] = Item(id_, Path(path.stem, name), "test", action=path.stem, attribute_spans=spans)
+    labelled = [item for path in paths for item in parse_file(read_json(path), path, complaints)]
     complaints.settle("pa-hmdb51")
-    classes, rest, notes = sorted(p.stem for p in paths), _unlabelled(root, labelled), []
-    if not rest:
-        notes.append("no HMDB51 split files here: only the labelled (test) videos are listed")
-    items = (*labelled.values(), *rest)
-    finder: MediaFinder | None = None if annotations_only else hmdb51.finder(root)
+    classes, rest = _others(root, {item.id for item in labelled})
+    notes = [] if rest else ["no HMDB51 split files here: only the labelled (test) videos are listed"]
     return assemble(
         "pa-hmdb51",
         root,
-        items,
-        classes=classes,
+        (*labelled, *rest),
+        classes=sorted({*classes, *(p.stem for p in paths)}),
         attributes=ATTRIBUTES,
         notes=notes,
-        finder=finder,
+        finder=None if annotations_only else hmdb51.finder(root),
         skip_bad=skip_bad,
     )
 
 
-def _unlabelled(root: Path, labelled: Mapping[str, Item]) -> list[Item]:
-    """All other HMDB51 videos, as training set."""
-    try:
-        _, items = hmdb51.split_items(root, 1)
-    except AnnotationError:
-        return []
-    return [item.with_split("train") for item in items if item.id not in labelled]
+def _others(root: Path, labelled: set[str]) -> tuple[list[str], list[Item]]:
+    """HMDB51's classes and all its videos that are not labelled, as training set; nothing without its split files."""
+    if not hmdb51.split_files(root, 1):
+        return [], []
+    classes, items = hmdb51.split_items(root, 1)
+    return classes, [item.with_split("train") for item in items if item.id not in labelled]

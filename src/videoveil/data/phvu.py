@@ -5,7 +5,7 @@
     ROOT/videos/<youtube_id>_<start:06d>_<end:06d>.mp4     (rounded seconds; or in ROOT itself)
 
 Test: validation videos with at least one tag of each of the three kinds. Train: training videos likewise, keeping only
-tags that occur in the test set.
+tags that occur in the test set; a training video that is left without tags of one kind stays, with none of that kind.
 """
 
 from __future__ import annotations
@@ -14,10 +14,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from videoveil.data.reading import Complaints, MediaFinder, assemble, read_rows
+from videoveil.data.reading import Complaints, MediaFinder, assemble, read_rows, seconds
 from videoveil.data.records import Dataset, Item
 
 KINDS = ("action", "object", "scene")
+CATEGORIES = (*KINDS, "attribute", "concept", "event")  # the others are not used
 OFFICIAL = {"": {"test": 16_012}}
 FILES = {"train": "HVU_Train_V1.0.csv", "test": "HVU_Val_V1.0.csv"}
 
@@ -30,17 +31,33 @@ class Tagged:
     tags: Mapping[str, frozenset[str]]
 
 
+def parse_categories(
+    rows: list[tuple[int, dict[str, str]]], path: Path, complaints: Complaints
+) -> dict[str, str]:
+    """Tag → category."""
+    kinds = {}
+    for line, row in rows:
+        if not row["Tag"] or row["Category"] not in CATEGORIES:
+            complaints.add(path, line, f"expected a tag with one of {', '.join(CATEGORIES)}, found {row}")
+        else:
+            kinds[row["Tag"]] = row["Category"]
+    return kinds
+
+
 def parse_rows(
     rows: list[tuple[int, dict[str, str]]], path: Path, kinds: Mapping[str, str], complaints: Complaints
 ) -> list[Tagged]:
     found = []
     for line, row in rows:
         try:
-            start, end = float(row["time_start"]), float(row["time_end"])
+            start, end = seconds(row["time_start"]), seconds(row["time_end"])
         except ValueError:
-            complaints.add(path, line, f"times {row['time_start']!r} and {row['time_end']!r} are not numbers")
+            complaints.add(path, line, f"times {row['time_start']!r} and {row['time_end']!r} are not seconds")
             continue
-        words = [word for word in row["Tags"].split("|") if word]
+        if not row["youtube_id"] or end <= start:
+            complaints.add(path, line, f"needs an id and time_end after time_start, found {row}")
+            continue
+        words = [word.strip() for word in row["Tags"].split("|") if word.strip()]
         unknown = [word for word in words if word not in kinds]
         if unknown:
             complaints.add(path, line, f"tags without a category: {', '.join(unknown)}")
@@ -61,8 +78,8 @@ def select(train: list[Tagged], test: list[Tagged]) -> tuple[list[Tagged], list[
 
 def load(root: str | Path, *, annotations_only: bool = False, skip_bad: bool = False) -> Dataset:
     root, complaints = Path(root), Complaints()
-    categories = read_rows(root / "HVU_Tags_Categories_V1.0.csv", ("Tag", "Category"))
-    kinds = {row["Tag"]: row["Category"] for _, row in categories}
+    table = root / "HVU_Tags_Categories_V1.0.csv"
+    kinds = parse_categories(read_rows(table, ("Tag", "Category")), table, complaints)
     columns = ("Tags", "youtube_id", "time_start", "time_end")
     rows = {
         split: parse_rows(read_rows(root / file, columns), root / file, kinds, complaints)

@@ -77,13 +77,13 @@ def numbered_lines(text: str) -> Iterator[tuple[int, str]]:
             yield number, line.strip()
 
 
-def read_rows(path: Path, required: Sequence[str]) -> list[tuple[int, dict[str, str]]]:
+def read_rows(path: Path, required: Sequence[str], delimiter: str = ",") -> list[tuple[int, dict[str, str]]]:
     """(line number, row) of a CSV file with a header that must have the required columns.
 
     A row that breaks off early has empty values; one with more values than the header has names is an error, since its
     values would stand in the wrong columns.
     """
-    reader = csv.reader(io.StringIO(read_text(path), newline=""))
+    reader = csv.reader(io.StringIO(read_text(path), newline=""), delimiter=delimiter)
     rows: list[tuple[int, dict[str, str]]] = []
     complaints = Complaints()
     try:

@@ -48,7 +48,7 @@ class Item:
 
     id: str  # unique in its dataset and stable across machines: the official relative name without suffix
     path: Path
-    split: str  # "train", "val", "test" or "unused"
+    split: str  # "train", "val", "test", "unused"; "gallery" or "probe" in retrieval sets
     kind: Literal["video", "image"] = "video"
     action: str | None = None
     actions: tuple[str, ...] = ()  # multi-label sets (P-HVU)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import import_module
@@ -24,8 +25,8 @@ class Option:
     def parse(self, text: str) -> int | str:
         value: int | str = text
         if isinstance(self.default, int):
-            if not text.lstrip("-").isdigit():
-                raise UsageError(f"option {self.name}={text!r}: a whole number is needed")
+            if not re.fullmatch(r"[0-9]{1,9}", text):
+                raise UsageError(f"option {self.name}={text!r}: a whole number from 0 on is needed")
             value = int(text)
         if self.choices and value not in self.choices:
             raise UsageError(

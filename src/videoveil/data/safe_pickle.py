@@ -59,8 +59,8 @@ class _Type(_Noted):
     order: str = "<"
 
     def __setstate__(self, state: Any) -> None:
-        version, order, *rest = state
         # version, byte order, sub-array, names, fields; further numbers only repeat the size
+        _, order, *rest = state
         if order not in ("<", ">", "|", "=") or any(part is not None for part in rest[:3]):
             raise _Refused("it holds an array of a compound type")
         self.order = str(order)
@@ -113,7 +113,7 @@ def _note_type(kind: Any, *_: Any) -> _Type:
 
 
 def _encode(text: Any, encoding: Any = "latin1") -> bytes:
-    """Bytes as protocols 0 to 2 write them."""
+    """Bytes as protocols 0 to 2 write them (no bytes at all they write as a call of `bytes`)."""
     if not isinstance(text, str) or encoding not in ("latin1", "latin-1"):
         raise _Refused(f"it encodes text as {encoding!r}")
     return text.encode("latin1")
@@ -124,6 +124,8 @@ def _allowed() -> dict[tuple[str, str], Callable[..., Any]]:
         ("numpy", "dtype"): _note_type,
         ("numpy", "ndarray"): _not_callable,
         ("_codecs", "encode"): _encode,
+        ("__builtin__", "bytes"): lambda: b"",
+        ("builtins", "bytes"): lambda: b"",
     }
     for core in ("numpy.core", "numpy._core"):
         found[core + ".multiarray", "_reconstruct"] = lambda *_: _Array()
@@ -178,7 +180,7 @@ def load_labels(path: str | Path) -> Any:
 def _check_memo(data: bytes) -> None:
     """The memo is a table as long as its highest index, so a file of ten bytes could ask for all memory."""
     for code, argument, _ in pickletools.genops(data):
-        if code.name.endswith("PUT") and int(argument) > len(data):
+        if code.name.endswith("PUT") and int(argument or 0) > len(data):
             raise _Refused(f"it numbers its objects up to {argument} in {len(data)} bytes")
 
 

@@ -11,6 +11,7 @@ as folders of pictures: join each into a video with its name first (25 frames pe
 from __future__ import annotations
 
 import re
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -66,10 +67,11 @@ def _mask(path: Path, complaints: Complaints) -> np.ndarray | None:
     except FileNotFoundError:
         complaints.add(path, None, "missing; every abnormal video needs its mask")
         return None
-    except (ValueError, OSError, EOFError) as error:
+    except (ValueError, OSError, EOFError, MemoryError, zipfile.BadZipFile) as error:
         complaints.add(path, None, f"not a readable array ({error})")
         return None
-    if mask.ndim != 1 or not np.isin(mask, (0, 1)).all():
-        complaints.add(path, None, f"expected a row of 0 and 1, found shape {mask.shape}")
+    if not isinstance(mask, np.ndarray) or mask.ndim != 1 or not np.isin(mask, (0, 1)).all():
+        what = f"shape {mask.shape}" if isinstance(mask, np.ndarray) else "an archive"
+        complaints.add(path, None, f"expected a row of 0 and 1, found {what}")
         return None
     return mask

@@ -11,7 +11,6 @@ Segments that end after the stated duration are kept as published and noted.
 
 from __future__ import annotations
 
-from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +22,7 @@ from videoveil.data.reading import (
     numbered_lines,
     read_json,
     read_text,
+    seconds,
 )
 from videoveil.data.records import Dataset, Item, Segment
 from videoveil.errors import AnnotationError
@@ -32,40 +32,56 @@ OFFICIAL = {"": {"train": 200, "test": 212}}
 SUBSETS = {"validation": "train", "test": "test"}
 
 
-def exact(value: float | int | str) -> Fraction:
-    """A number as it was written, without binary rounding."""
-    return Fraction(str(value))
-
-
 def parse_database(value: Any, path: Path, complaints: Complaints) -> tuple[list[str], list[Item], list[str]]:
     """Classes (by label id), items and notes of the JSON file."""
     if not isinstance(value, dict) or not isinstance(value.get("database"), dict):
         raise AnnotationError(f"{path}: expected an object with 'database'")
-    items, notes, ids = [], [], {}  # type: ignore[var-annotated]
+    items: list[Item] = []
+    notes: list[str] = []
+    ids: dict[str, int] = {}
     for name, video in value["database"].items():
         try:
-            split = SUBSETS[str(video["subset"]).lower()]
-            duration, rate = exact(video["duration"]), exact(video["fps"])
-            segments = []
-            for row in video["annotations"]:
-                start, end = (exact(edge) for edge in row["segment"])
-                if not 0 <= start < end:
-                    complaints.add(path, None, f"{name}: segment {float(start)} to {float(end)} s")
-                    continue
-                if end > duration:
-                    notes.append(
-                        f"{name}: {row['label']} ends at {float(end)} s, the video at {float(duration)} s"
-                    )
-                if ids.setdefault(row["label"], row["label_id"]) != row["label_id"]:
-                    complaints.add(path, None, f"{name}: {row['label']} has two label ids")
-                segments.append(Segment(row["label"], start, end))
+            item, found = _video(name, video)
         except (KeyError, TypeError, ValueError) as error:
             complaints.add(path, None, f"{name}: {type(error).__name__} {error}")
             continue
-        items.append(
-            Item(name, Path(f"{name}.mp4"), split, segments=tuple(segments), duration=duration, rate=rate)
-        )
+        for label, number in found:
+            if ids.setdefault(label, number) != number:
+                complaints.add(path, None, f"{name}: {label} has two label ids")
+        items.append(item)
+        notes += [
+            f"{name}: {s.label} ends at {float(s.end)} s, the video at {float(item.duration)} s"
+            for s in item.segments
+            if item.duration is not None and s.end > item.duration
+        ]
+    if len(set(ids.values())) != len(ids):
+        complaints.add(path, None, "two labels share one label id")
     return sorted(ids, key=lambda label: ids[label]), items, notes
+
+
+def _video(name: str, video: Any) -> tuple[Item, list[tuple[str, int]]]:
+    """The item and its (label, label id) pairs; KeyError, TypeError or ValueError say what is wrong."""
+    split = SUBSETS[str(video["subset"]).lower()]
+    duration, rate = seconds(video["duration"]), seconds(video["fps"])
+    if not duration or not rate:
+        raise ValueError("duration and fps must be above 0")
+    segments, pairs = [], []
+    for row in video["annotations"]:
+        label, number = row["label"], row["label_id"]
+        if not isinstance(label, str) or type(number) is not int:
+            raise TypeError(f"label {label!r} must be text and label_id {number!r} a whole number")
+        start, end = row["segment"]
+        segments.append(_segment(label, start, end))
+        pairs.append((label, number))
+    path = Path(f"{name}.mp4")
+    return Item(name, path, split, segments=tuple(segments), duration=duration, rate=rate), pairs
+
+
+def _segment(label: str, start: float | str, end: float | str) -> Segment:
+    segment = Segment(label, seconds(start), seconds(end))
+    if segment.start >= segment.end:
+        raise ValueError(f"segment {start} to {end} s ends before it starts")
+    return segment
 
 
 def parse_text_files(folder: Path, complaints: Complaints) -> tuple[list[str], list[Item]]:
@@ -81,9 +97,9 @@ def parse_text_files(folder: Path, complaints: Complaints) -> tuple[list[str], l
         for line, row in numbered_lines(read_text(path)):
             try:
                 name, start, end = row.split()
-                segment = Segment(label, exact(start), exact(end))
-            except ValueError:
-                complaints.add(path, line, f"expected '<video> <start> <end>', found {row!r}")
+                segment = _segment(label, start, end)
+            except ValueError as error:
+                complaints.add(path, line, f"expected '<video> <start> <end>', found {row!r} ({error})")
                 continue
             found[split].setdefault(name, []).append(segment)
     items = [

@@ -2,6 +2,7 @@
 
     ROOT/UCF-101/<Class>/v_<Name>_g<group>_c<clip>.avi     (the folder may be called Videos, or be ROOT itself)
     ROOT/ucfTrainTestlist/classInd.txt                     "<1..101> <Class>"
+                                                           (or action_classes.json, {"classes": {"<Class>": number}})
     ROOT/ucfTrainTestlist/trainlist0{1,2,3}.txt            "<Class>/<file>.avi <1..101>"
     ROOT/ucfTrainTestlist/testlist0{1,2,3}.txt             "<Class>/<file>.avi", some copies append the number
 
@@ -20,10 +21,13 @@ from videoveil.data.reading import (
     assemble,
     first_folder,
     numbered_lines,
+    read_json,
     read_text,
     stem_of,
+    whole,
 )
 from videoveil.data.records import Dataset, Item
+from videoveil.errors import AnnotationError
 
 CLASSES = 101
 VARIANTS = ({"split": 1}, {"split": 2}, {"split": 3})
@@ -39,12 +43,30 @@ def parse_classes(text: str, path: Path, complaints: Complaints) -> dict[str, in
     """Class → number, from classInd.txt."""
     found: dict[str, int] = {}
     for line, row in numbered_lines(text):
-        number, _, name = row.partition(" ")
-        if not number.isdigit() or not name.strip():
+        number, *name = row.split(maxsplit=1)
+        try:
+            found_number = whole(number)
+        except ValueError:
+            found_number = 0
+        if found_number < 1 or not name:
             complaints.add(path, line, f"expected '<number> <class>', found {row!r}")
+        elif name[0] in found or found_number in found.values():
+            complaints.add(path, line, f"class {name[0]} or number {found_number} is there twice")
         else:
-            found[name.strip()] = int(number)
+            found[name[0]] = found_number
     return found
+
+
+def read_classes(folder: Path, complaints: Complaints) -> dict[str, int]:
+    """Class → number, from whichever of the two files is there."""
+    index, table = folder / "classInd.txt", folder / "action_classes.json"
+    if index.is_file() or not table.is_file():
+        return parse_classes(read_text(index), index, complaints)
+    value = read_json(table)
+    classes = value.get("classes") if isinstance(value, dict) else None
+    if not isinstance(classes, dict) or not all(type(number) is int for number in classes.values()):
+        raise AnnotationError(f'{table}: expected {{"classes": {{"<Class>": number, …}}}}')
+    return classes
 
 
 def parse_list(
@@ -54,17 +76,15 @@ def parse_list(
     spelling = {name.lower(): name for name in classes}
     items = []
     for line, row in numbered_lines(text):
-        name, _, number = row.partition(" ")
+        name, *number = row.split()
         folder, slash, file = name.partition("/")
         label = spelling.get(folder.lower())
-        if not slash or not file:
-            complaints.add(path, line, f"expected '<class>/<file>', found {row!r}")
+        if not slash or not file or len(number) > 1:
+            complaints.add(path, line, f"expected '<class>/<file>' and at most a number, found {row!r}")
         elif label is None:
             complaints.add(path, line, f"class {folder!r} is not in classInd.txt")
-        elif number.strip() and number.strip() != str(classes[label]):
-            complaints.add(
-                path, line, f"class {label} is number {classes[label]}, the line says {number.strip()}"
-            )
+        elif number and number[0] != str(classes[label]):
+            complaints.add(path, line, f"class {label} is number {classes[label]}, the line says {number[0]}")
         else:
             group = _GROUP.search(stem_of(file))
             extra = {"group": group.group(1)} if group else {}
@@ -79,8 +99,7 @@ def load(
 ) -> Dataset:
     root, complaints = Path(root), Complaints()
     lists = first_folder(root, "ucfTrainTestlist")
-    index = lists / "classInd.txt"
-    classes = parse_classes(read_text(index), index, complaints)
+    classes = read_classes(lists, complaints)
     items: list[Item] = []
     for part in ("train", "test"):
         path = lists / f"{part}list0{split}.txt"

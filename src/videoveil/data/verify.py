@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from videoveil.data import registry
+from videoveil.data.frame_truth import check_truth
 from videoveil.data.pa_hmdb51 import labelled_frames
 from videoveil.data.records import Dataset, Item
 from videoveil.errors import DataError, VeilError
@@ -22,6 +23,7 @@ class Count:
     splits: dict[str, int]
     official: dict[str, int] | None  # None: no official number applies, e.g. to a part of the classes
     classes: int
+    all_classes: int | None  # in the whole dataset, where that is fixed
     per_class: dict[str, dict[str, int]]
     positives: dict[str, dict[str, int]]  # attribute → split → items that have it
     segments: dict[str, int]
@@ -75,7 +77,8 @@ def _count_rows(count: Count) -> list[str]:
         None: "no official number applies",
     }
     splits = ", ".join(f"{split} {number}" for split, number in count.splits.items())
-    lines = [f"{count.variant or 'all'}: {splits}; {count.classes} classes ({verdict[count.matches]})"]
+    of = "" if count.all_classes in (None, count.classes) else f" of {count.all_classes}"
+    lines = [f"{count.variant or 'all'}: {splits}; {count.classes}{of} classes ({verdict[count.matches]})"]
     for label, numbers in count.per_class.items():
         lines.append(f"  {label}: " + ", ".join(f"{split} {number}" for split, number in numbers.items()))
     for attribute, numbers in count.positives.items():
@@ -95,19 +98,22 @@ def _count_rows(count: Count) -> list[str]:
 def verify(
     name: str, root: str | Path, *, annotations_only: bool = False, options: Mapping[str, Any] | None = None
 ) -> Report:
-    """Load a dataset (every official split, unless one is asked for) and, unless told otherwise, decode all of it."""
+    """Load a dataset (every official split, unless one is asked for) and, unless told otherwise, decode all of it.
+
+    Options beside the choice of a split are checked with the first split only: they may not go with the others.
+    """
     module = registry.entry(name).module
     given = registry.parse_options(name, options or {})
     counts: list[Count] = []
     problems: list[str] = []
-    notes: list[str] = []
+    skipped: dict[str, None] = {}  # in order, each once: splits share their videos
+    notes: dict[str, None] = {}
     paths: dict[Path, Item] = {}
     variants: tuple[dict[str, Any], ...] = getattr(module, "VARIANTS", ({},))
-    for variant in variants:
-        chosen = {**variant, **given}
-        title = ",".join(f"{key}={value}" for key, value in chosen.items())
-        if any(count.variant == title for count in counts):
-            continue
+    if not given.keys() <= variants[0].keys():
+        variants = variants[:1]
+    choices = {_title(chosen): chosen for chosen in ({**variant, **given} for variant in variants)}
+    for title, chosen in choices.items():
         try:
             dataset = registry.load(
                 name, root, chosen, annotations_only=annotations_only, skip_bad=not annotations_only
@@ -116,9 +122,10 @@ def verify(
             problems += [f"{title}: {error.message}" if title else error.message, *error.offenders]
             continue
         counts.append(count_items(dataset, title, module, annotations_only))
-        problems += [entry for entry in dataset.skipped if entry not in problems]
-        notes += [entry for entry in dataset.notes if entry not in notes]
+        skipped |= dict.fromkeys(dataset.skipped)
+        notes |= dict.fromkeys(dataset.notes)
         paths.update({item.path: item for item in dataset})
+    problems += skipped
     for count in counts:
         if count.matches is False:
             problems.append(f"{count.variant or name}: {count.splits} where {count.official} was published")
@@ -134,12 +141,16 @@ def verify(
     return Report(name, str(root), not annotations_only, tuple(counts), tuple(problems), tuple(notes))
 
 
+def _title(options: Mapping[str, Any]) -> str:
+    return ",".join(f"{key}={value}" for key, value in options.items())
+
+
 def count_items(dataset: Dataset, variant: str, module: Any, annotations_only: bool = False) -> Count:
     """Counts of a loaded dataset; official numbers apply only when all classes are there."""
     splits = dict(sorted(Counter(item.split for item in dataset).items()))
-    published = (
-        getattr(module, "OFFICIAL_ANNOTATIONS" if annotations_only else "OFFICIAL", None) or module.OFFICIAL
-    )
+    published = module.OFFICIAL
+    if annotations_only:  # where the annotations alone name fewer items
+        published = getattr(module, "OFFICIAL_ANNOTATIONS", published)
     official = published.get(variant)
     whole = getattr(module, "CLASSES", None) in (None, len(dataset.classes)) and not _is_part(
         dataset, official
@@ -151,19 +162,13 @@ def count_items(dataset: Dataset, variant: str, module: Any, annotations_only: b
         for attribute in dataset.attributes
         if any(item.attributes for item in dataset)
     }
-    per_class = {label: Counter(i.split for i in dataset if i.action == label) for label in dataset.classes}
-    for item in dataset:
-        for label in {segment.label for segment in item.segments} | set(item.actions):
-            per_class.setdefault(label, Counter())[item.split] += 1
-        for label in str(item.anomaly_class).split("-") if item.anomaly else ():
-            if label in per_class:
-                per_class[label][item.split] += 1
     return Count(
         variant=variant,
         splits=splits,
         official=official if whole else None,
         classes=len(dataset.classes),
-        per_class={label: dict(sorted(numbers.items())) for label, numbers in per_class.items()},
+        all_classes=getattr(module, "CLASSES", None),
+        per_class=_per_class(dataset),
         positives=positives,
         segments=_tally(dataset, lambda item: len(item.segments)),
         anomalous=_tally(dataset, lambda item: int(bool(item.anomaly))),
@@ -172,9 +177,20 @@ def count_items(dataset: Dataset, variant: str, module: Any, annotations_only: b
     )
 
 
+def _per_class(dataset: Dataset) -> dict[str, dict[str, int]]:
+    """Class → split → items that show it: as their action, in a segment, among their tags or as an anomaly."""
+    found: dict[str, Counter[str]] = {label: Counter() for label in dataset.classes}
+    for item in dataset:
+        anomalies = str(item.anomaly_class).split("-") if item.anomaly else ()
+        for label in {item.action, *(s.label for s in item.segments), *item.actions, *anomalies}:
+            if label in found:
+                found[label][item.split] += 1
+    return {label: dict(sorted(numbers.items())) for label, numbers in found.items()}
+
+
 def _is_part(dataset: Dataset, official: Mapping[str, int] | None) -> bool:
-    """A dataset without classes that is far smaller than the original is a part of it, not a broken whole."""
-    return bool(official) and not dataset.classes and 2 * len(dataset) < sum((official or {}).values())
+    """What is far smaller than the original is a part of it (or a twin), not a broken whole."""
+    return 2 * len(dataset) < sum((official or {}).values())
 
 
 def _tally(dataset: Dataset, number: Any) -> dict[str, int]:
@@ -198,7 +214,7 @@ def _wrong_positives(module: Any, counts: list[Count]) -> list[str]:
 
 
 def broken(item: Item) -> str | None:
-    """Why an item cannot be decoded from beginning to end; None if it can."""
+    """Why an item cannot be decoded from beginning to end or does not fit its frame-level truth; None if neither."""
     from videoveil.media.image import read_image
     from videoveil.media.reader import open_video
 
@@ -207,8 +223,9 @@ def broken(item: Item) -> str | None:
             read_image(item.path)
             return None
         with open_video(item.path) as video:
-            for _ in video.frames():
-                pass
+            frames = sum(1 for _ in video.frames())
+        if item.split == "test" and item.anomaly is not None:
+            check_truth(item, frames)
     except VeilError as error:
-        return str(getattr(error, "reason", error))
+        return str(getattr(error, "reason", error)).removeprefix(f"{item.id}: ")
     return None

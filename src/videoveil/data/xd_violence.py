@@ -17,11 +17,11 @@ from videoveil.data.reading import (
     Complaints,
     MediaFinder,
     assemble,
-    first_folder,
     numbered_lines,
     read_text,
     stem_of,
     videos_below,
+    whole,
 )
 from videoveil.data.records import Dataset, FrameSpan, Item
 
@@ -40,11 +40,14 @@ TRAIN_PARTS = ("1-1004", "1005-2004", "2005-2804", "2805-3319", "3320-3954")
 
 
 def codes_of(name: str) -> tuple[str, ...]:
-    """The codes in a file name; empty for a normal video. ValueError where there is no label."""
+    """The codes in a file name; empty for a normal video. ValueError where there is no label or an unknown one."""
     _, marker, label = name.rpartition("_label_")
     if not marker:
         raise ValueError(f"{name!r} has no _label_ part")
-    return tuple(code for code in label.split("-") if code not in ("0", "A"))
+    unknown = [code for code in label.split("-") if code not in (*NAMES, "0", "A")]
+    if unknown:
+        raise ValueError(f"{name!r} has the unknown label {', '.join(map(repr, unknown))}")
+    return tuple(code for code in label.split("-") if code in NAMES)
 
 
 def parse_spans(text: str, path: Path, complaints: Complaints) -> dict[str, tuple[FrameSpan, ...]]:
@@ -52,16 +55,25 @@ def parse_spans(text: str, path: Path, complaints: Complaints) -> dict[str, tupl
     found: dict[str, tuple[FrameSpan, ...]] = {}
     for line, row in numbered_lines(text):
         name, *numbers = row.split()
-        edges = [int(n) for n in numbers if n.isdigit()]
-        if len(edges) != len(numbers) or not edges or len(edges) % 2:
-            complaints.add(path, line, f"expected '<name> start end …', found {row!r}")
+        try:
+            if not numbers or len(numbers) % 2:
+                raise ValueError("pairs of frames are needed")
+            pairs = zip(numbers[::2], numbers[1::2])
+            spans = tuple(_span(first, stop) for first, stop in pairs)
+        except ValueError as error:
+            complaints.add(path, line, f"expected '<name> start end …', found {row!r} ({error})")
             continue
-        pairs = list(zip(edges[::2], edges[1::2]))
-        if any(stop <= first for first, stop in pairs):
-            complaints.add(path, line, f"a span ends before it starts: {row!r}")
-            continue
-        found[stem_of(name)] = tuple(FrameSpan(first, stop) for first, stop in pairs)
+        if stem_of(name) in found:
+            complaints.add(path, line, f"{name} has two rows")
+        found[stem_of(name)] = spans
     return found
+
+
+def _span(first: str, stop: str, code: str = "") -> FrameSpan:
+    span = FrameSpan(whole(first), whole(stop), code)
+    if not 0 <= span.first < span.stop:
+        raise ValueError(f"{first} to {stop} is no span of frames")
+    return span
 
 
 def parse_coded_spans(text: str, path: Path, complaints: Complaints) -> dict[str, tuple[FrameSpan, ...]]:
@@ -69,11 +81,13 @@ def parse_coded_spans(text: str, path: Path, complaints: Complaints) -> dict[str
     found: dict[str, tuple[FrameSpan, ...]] = {}
     for line, row in numbered_lines(text):
         name, *rest = row.split()
-        triples = list(zip(rest[::3], rest[1::3], rest[2::3]))
-        if not triples or len(rest) % 3 or not all(a.isdigit() and b.isdigit() for _, a, b in triples):
-            complaints.add(path, line, f"expected '<name> code start end …', found {row!r}")
-            continue
-        found[stem_of(name)] = tuple(FrameSpan(int(a), int(b), code) for code, a, b in triples)
+        try:
+            if not rest or len(rest) % 3:
+                raise ValueError("a code and two frames are needed each time")
+            triples = zip(rest[::3], rest[1::3], rest[2::3])
+            found[stem_of(name)] = tuple(_span(first, stop, code) for code, first, stop in triples)
+        except ValueError as error:
+            complaints.add(path, line, f"expected '<name> code start end …', found {row!r} ({error})")
     return found
 
 
@@ -84,16 +98,17 @@ def load(root: str | Path, *, annotations_only: bool = False, skip_bad: bool = F
     coded = root / "annotations_multiclasses.txt"
     if coded.is_file():
         by_code = parse_coded_spans(read_text(coded), coded, complaints)
+        for name in sorted(by_code.keys() - spans.keys()):
+            complaints.add(coded, None, f"{name} is not in {path.name}")
         # the plain file is the official truth; codes are taken over where both have the same spans
         spans = {name: _with_codes(rows, by_code.get(name, ())) for name, rows in spans.items()}
-    stems: dict[str, list[str]] = {"train": [], "test": []}
-    if not annotations_only:
-        stems["train"] = [p.stem for part in ("train", *TRAIN_PARTS) for p in videos_below(root / part)]
-        stems["test"] = [p.stem for p in videos_below(first_folder(root, "test", "videos"))]
-    stems["test"] = [*stems["test"], *sorted(spans.keys() - set(stems["test"]))]
+    found = {"train": [], "test": []} if annotations_only else _on_disk(root)
+    listed = {path.stem for path in found["test"]}
+    found["test"] += [Path("test", f"{stem}.mp4") for stem in sorted(spans.keys() - listed)]
     items = []
-    for split, names in stems.items():
-        for stem in names:
+    for split, paths in found.items():
+        for relative in paths:
+            stem = stem_of(relative.name)
             try:
                 codes = codes_of(stem)
             except ValueError as error:
@@ -104,19 +119,12 @@ def load(root: str | Path, *, annotations_only: bool = False, skip_bad: bool = F
                     path, None, f"{stem}: its name and annotations.txt disagree about being violent"
                 )
             truth = spans.get(stem, ()) if split == "test" else ()
+            label = "-".join(codes) or "A"
             items.append(
-                Item(
-                    stem,
-                    Path(f"{stem}.mp4"),
-                    split,
-                    anomaly=bool(codes),
-                    anomaly_class="-".join(codes) or "A",
-                    anomaly_spans=truth,
-                )
+                Item(stem, relative, split, anomaly=bool(codes), anomaly_class=label, anomaly_spans=truth)
             )
     complaints.settle("xd-violence")
-    folders = (root / name for name in ("train", "test", "videos", *TRAIN_PARTS))
-    finder = None if annotations_only else MediaFinder(*folders, root)
+    finder = None if annotations_only else MediaFinder(root)
     notes = (
         ["normal videos are listed nowhere: only the violent test videos are known"]
         if annotations_only
@@ -125,6 +133,15 @@ def load(root: str | Path, *, annotations_only: bool = False, skip_bad: bool = F
     return assemble(
         "xd-violence", root, items, classes=tuple(NAMES), notes=notes, finder=finder, skip_bad=skip_bad
     )
+
+
+def _on_disk(root: Path) -> dict[str, list[Path]]:
+    """Relative paths of the videos of either split."""
+    folders = {"train": ("train", *TRAIN_PARTS), "test": ("test", "videos")}
+    return {
+        split: [path.relative_to(root) for name in names for path in videos_below(root / name)]
+        for split, names in folders.items()
+    }
 
 
 def _with_codes(rows: tuple[FrameSpan, ...], coded: tuple[FrameSpan, ...]) -> tuple[FrameSpan, ...]:

@@ -349,9 +349,10 @@ class _Extraction:
     def _features(self, pictures: Tensor) -> tuple[Tensor, Tensor | None]:
         """(B, 3, T, s, s) uint8 → (B, d) and, if asked for, (B, S, d)."""
         clips = pictures.to(self.device, non_blocking=True).float().div_(255)
-        pooled = self.encoder(clips).float().cpu()
-        tokens = self.encoder.temporal_tokens(clips).float().cpu() if self.recipe.tokens else None
-        return pooled, tokens
+        if not self.recipe.tokens:
+            return self.encoder(clips).float().cpu(), None
+        pooled, tokens = self.encoder.vector_and_tokens(clips)
+        return pooled.float().cpu(), tokens.float().cpu()
 
     def _flush(self, waiting: list[tuple[_Job, Sample]]) -> None:
         began = time.perf_counter()

@@ -6,6 +6,7 @@ can place its samples in another file. Both are refused here, from the boxes alo
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -16,6 +17,7 @@ from videoveil.media.source import LocalFile
 _PARENTS = frozenset(
     (b"moov", b"trak", b"mdia", b"minf", b"stbl", b"dinf", b"edts", b"moof", b"traf", b"cmov", b"rmra")
 )
+_FRAGMENTS = (b"mvex", b"moof", b"mdat", b"traf", b"trun")
 _DEPTH = 12
 _BOXES = 1_000_000
 _TRACKS = 1000
@@ -39,6 +41,14 @@ class _Track:
     edits: int = 1
     unit_samples: bool = False  # one tick per sample: PCM sound, which libav indexes by chunk
     elsewhere: str = ""
+    chunks: int = 0
+    runs: bytes = b""  # entries of (first chunk, samples in each chunk from there on, description)
+
+    def placed(self) -> int:
+        """Samples that the chunk tables give a place to."""
+        runs = [struct.unpack_from(">II", self.runs, at) for at in range(0, len(self.runs) - 11, 12)]
+        ends = [first for first, _ in runs[1:]] + [self.chunks + 1]
+        return sum(max(0, min(end, self.chunks + 1) - first) * each for (first, each), end in zip(runs, ends))
 
     @property
     def index_entries(self) -> int:
@@ -62,15 +72,23 @@ def check_mov(file: LocalFile, limits: Limits) -> bool:
             tracks.append(_Track())
             if len(tracks) > _TRACKS:
                 raise CorruptVideo(file.path, f"claims more than {_TRACKS} tracks")
-        elif not fragments.note(box) and tracks:
+        elif box.kind in _FRAGMENTS:
+            fragments.note(box)
+        elif tracks:
             _note(file, box, tracks[-1])
     if not header:
         raise CorruptVideo(file.path, "has no header (moov box): the recording was cut off or never finished")
     fragments.end()
     for track in tracks:
         _cap(file, track.index_entries, limits)
-        if track.handler == b"vide" and track.elsewhere:
-            raise ContainerNotAllowed(file.path, f"keeps its pictures in another file ({track.elsewhere})")
+        if track.handler == b"vide":
+            if track.elsewhere:
+                raise ContainerNotAllowed(
+                    file.path, f"keeps its pictures in another file ({track.elsewhere})"
+                )
+            if track.placed() < track.samples:
+                reason = f"lists {track.samples} pictures and says of only {track.placed()} where they are"
+                raise CorruptVideo(file.path, reason)
     return fragments.found
 
 
@@ -85,8 +103,7 @@ class _Fragments:
         self._described = False  # the next `mdat` has its `moof`
         self._samples = 0
 
-    def note(self, box: Box) -> bool:
-        """True when the box belongs to a fragment."""
+    def note(self, box: Box) -> None:
         if box.kind == b"mvex":
             self._announced = True
         elif box.kind == b"moof":
@@ -105,7 +122,6 @@ class _Fragments:
             if box.kind == b"trun":
                 self._samples += _number(self._file, box.body + 4)
                 _cap(self._file, self._samples, self._limits)
-        return self.found
 
     def end(self) -> None:
         self._close()
@@ -124,6 +140,11 @@ def _note(file: LocalFile, box: Box, track: _Track) -> None:
         track.handler = file.read_at(box.body + 8, 4)
     elif box.kind in (b"stsz", b"stz2"):
         track.samples = max(track.samples, _number(file, box.body + 8))
+    elif box.kind in (b"stco", b"co64"):
+        track.chunks = _number(file, box.body + 4)
+    elif box.kind == b"stsc":
+        length = min(12 * _number(file, box.body + 4), box.end - box.body - 8)
+        track.runs = file.read_at(box.body + 8, max(0, length))
     elif box.kind == b"elst":
         track.edits = max(track.edits, _number(file, box.body + 4))
     elif box.kind == b"stts":

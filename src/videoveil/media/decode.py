@@ -30,9 +30,9 @@ class Picture:
 class Decoder:
     """Decodes the picture stream of `container` and owns it. All other streams are skipped by the demuxer.
 
-    `endless` marks a live stream: it is not held to a length, and damaged pictures are left out, since losses on the way
-    are normal there. `by_order` is for containers that store no display
-    times (AVI): pictures then take the times of their packets in order.
+    `endless` marks a live stream: it is not held to a length, and its damaged pictures are left out, since losses on
+    the way are normal there. `by_order` is for containers that store no display times (AVI): pictures then take the
+    times of their packets in order.
     """
 
     def __init__(

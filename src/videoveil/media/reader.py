@@ -8,11 +8,14 @@
 What is an error and what is not
     A file that breaks off, a packet or picture that is marked as damaged, a decoder error, or fewer pictures than the
     file stores is `CorruptVideo`: frames are never silently missing. Read without complaint are: bytes after the end,
-    a missing duration, a missing index, a wrong name, and a recording that begins in the middle of a group of pictures
-    (it then starts at its first key frame). A live stream loses data on the way; its damaged pictures are left out.
+    a missing duration, a missing index, a wrong name, and a broadcast (mpeg-ts, mpeg-ps) that was joined in the middle
+    of a group of pictures, which starts at its first key frame. A live stream loses data on the way; its damaged
+    pictures are left out.
 
-    Damage inside the coded data that a decoder does not notice (most codecs carry no checksum) gives wrong pixels and
-    no error.
+    No reader can know what a file does not tell. A broadcast has no length, so when it is cut between two pictures it
+    is a shorter one. Damage to an edit list, to the blocks of a GIF or to the packet headers of an ASF file can hide
+    pictures; damage inside coded pictures that the decoder does not notice (most codecs carry no checksum) gives wrong
+    pixels.
 
 Times are those of the file: they need not start at zero or be evenly spaced. Damaged or odd files may even repeat a
 time or step back; frames always come in the order of display.
@@ -130,8 +133,7 @@ class Video:
             raise
         self._turn = orientation(first.frame)
         self._shape = _shown_shape(first, self._turn)
-        self._interlaced = first.frame.interlaced_frame
-        origin.doubtful = self._interlaced  # the two fields may be stored as two packets
+        origin.doubtful = first.frame.interlaced_frame  # the two fields may be stored as two packets
         self._facts = _facts(origin, self._opening.decoder, first, self._turn)
 
     def __enter__(self) -> Video:
@@ -220,7 +222,7 @@ class Video:
     def _frame(self, number: int, picture: Picture) -> Frame:
         return Frame(number, picture.pts * self._time_base, self._convert(picture.frame, self._turn))
 
-    def _from_start(self) -> Generator[tuple[int, Picture]]:
+    def _from_start(self) -> Generator[tuple[int, Picture], None, None]:
         """Every picture with its number. A run to the end also settles the times, whatever the packets said."""
         run, self._opening = self._opening or Run(self._origin), None
         times = array("q")
@@ -235,7 +237,7 @@ class Video:
         if not endless:
             self._settle(times)
 
-    def _from_key(self, index: FrameIndex, start: int) -> Generator[tuple[int, Picture]]:
+    def _from_key(self, index: FrameIndex, start: int) -> Generator[tuple[int, Picture], None, None]:
         """As `_from_start`, but beginning at a key frame before `start`."""
         number = start
         reader = RandomReader(self._origin.decoder(), index)
@@ -256,7 +258,8 @@ class Video:
         done = 0
         if len(index.keys):
             if self._random is None:
-                self._random = RandomReader(self._origin.decoder(), index)
+                decoder = self._opening.decoder if self._opening is not None else self._origin.decoder()
+                self._opening, self._random = None, RandomReader(decoder, index)
             try:
                 for number in numbers:
                     picture = self._random.picture(number)
