@@ -255,6 +255,11 @@ def test_arrays_whose_shape_is_not_their_bytes_are_refused(tmp_path: Path, shape
         load_labels(stored(tmp_path, array_pickle(shape, bytes(16))))
 
 
+def test_the_refusal_says_how_many_bytes_there_are(tmp_path: Path) -> None:
+    with pytest.raises(UnsafePickle, match=r"an array of 16 bytes for the shape \(3,\)"):
+        load_labels(stored(tmp_path, array_pickle((3,), bytes(16))))
+
+
 def test_an_array_whose_shape_is_its_bytes_is_not(tmp_path: Path) -> None:
     found = load_labels(stored(tmp_path, array_pickle((2,), struct.pack("<2d", 1, 2))))
     assert found["a"].tolist() == [1.0, 2.0]

@@ -249,9 +249,10 @@ class _Figure:
         self, canvas: np.ndarray, view: _View, role: Role, x: float, tilt: float, direction: int, facing: str
     ):
         self.canvas, self.role, self.direction, self.facing = canvas, role, direction, facing
-        self.origin = view.point(x, role.y)
         self.size = role.scale * role.person.height * view.height * view.zoom
         self.cos, self.sin = math.cos(tilt), math.sin(tilt)
+        ground_x, ground_y = view.point(x, role.y)
+        self.origin = ground_x, ground_y - 0.12 * self.size * abs(self.sin)  # who lies down lies on the ground
         self._colours()
 
     def _colours(self) -> None:

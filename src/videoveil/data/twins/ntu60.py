@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+from videoveil.data.ntu60 import TRAIN_SUBJECTS
 from videoveil.data.records import Item
 from videoveil.data.theatre.cast import Identity, identity
 from videoveil.data.theatre.playwright import ACTION_NAMES
@@ -13,28 +14,6 @@ from videoveil.data.twins.plan import Reel, Scale, Twin
 from videoveil.data.twins.trimmed import action_play
 
 NUMBERS = {action: 1 + i for i, action in enumerate(ACTION_NAMES)}  # A001 … A016
-TRAIN = (
-    1,
-    2,
-    4,
-    5,
-    8,
-    9,
-    13,
-    14,
-    15,
-    16,
-    17,
-    18,
-    19,
-    25,
-    27,
-    28,
-    31,
-    34,
-    35,
-    38,
-)  # official cross-subject split
 
 
 def performers(seed: int, count: int) -> dict[int, Identity]:
@@ -45,7 +24,7 @@ def performers(seed: int, count: int) -> dict[int, Identity]:
         pool[person.gender].append(person)
     chosen: dict[int, Identity] = {}
     for part in (True, False):
-        members = [n for n in range(1, 41) if (n in TRAIN) is part][: count // 2]
+        members = [n for n in range(1, 41) if (n in TRAIN_SUBJECTS) is part][: count // 2]
         for place, number in enumerate(members):
             chosen[number] = pool["male" if place % 2 == 0 else "female"].pop()
     return chosen
@@ -66,7 +45,7 @@ def plan(seed: int, scale: Scale) -> Twin:
                     Item(
                         id=stem,
                         path=Path(path),
-                        split="train" if number in TRAIN else "test",
+                        split="train" if number in TRAIN_SUBJECTS else "test",
                         action=f"A{code:03d}",
                         subject=f"P{number:03d}",
                         gender=person.gender,

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from videoveil.data.records import Item
 from videoveil.data.theatre.cast import Identity, identity
+from videoveil.data.toyota_smarthome import TRAIN_SUBJECTS
 from videoveil.data.twins.plan import Reel, Scale, Twin
 from videoveil.data.twins.trimmed import action_play
 
@@ -26,15 +27,14 @@ CLASSES = {
     "back_row": "Eat.Attable",
     "dance": "Takepills",
 }
-TRAIN = (3, 4, 6, 7, 9, 12, 13, 15, 17, 19, 25)
-TEST = (2, 10, 11, 14, 16, 18, 20)
+TEST_SUBJECTS = (2, 10, 11, 14, 16, 18, 20)
 
 
 def residents(seed: int, count: int) -> dict[int, Identity]:
     """Subject numbers of both parts with older people, about two thirds of them female."""
     old = [p for p in (identity(seed, n) for n in range(1500)) if p.age == "old"]
     chosen: dict[int, Identity] = {}
-    for members in (TRAIN, TEST):
+    for members in (sorted(TRAIN_SUBJECTS), TEST_SUBJECTS):
         for place, number in enumerate(members[: max(3, count // 3)]):
             wanted = "male" if place % 3 == 1 else "female"
             chosen[number] = next(p for p in old if p.gender == wanted and p not in chosen.values())
@@ -59,7 +59,7 @@ def plan(seed: int, scale: Scale) -> Twin:
                     Item(
                         id=stem,
                         path=Path(path),
-                        split="train" if number in TRAIN else "test",
+                        split="train" if number in TRAIN_SUBJECTS else "test",
                         action=label,
                         subject=f"p{number:02d}",
                         gender=person.gender,

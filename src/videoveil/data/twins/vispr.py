@@ -9,33 +9,23 @@ from videoveil.data.records import Item
 from videoveil.data.theatre.play import vispr_labels
 from videoveil.data.theatre.playwright import photo
 from videoveil.data.twins.plan import HEIGHT, WIDTH, Scale, Still, Twin, text
-
-VISPR1 = (
-    "a17_color",
-    "a4_gender",
-    "a9_face_complete",
-    "a10_face_partial",
-    "a12_semi_nudity",
-    "a64_rel_personal",
-    "a65_rel_social",
-)
-OFFICIAL = {"train": 10_000, "val": 4_167, "test": 8_000}
+from videoveil.data.vispr import OFFICIAL, SETS
 
 
 def plan(seed: int, scale: Scale) -> Twin:
     stills, truth, found = [], [], {}
-    for split, official in OFFICIAL.items():
+    for part, (split, official) in enumerate(OFFICIAL[""].items(), 1):
         listed = []
         for k in range(max(6, official * scale.images // 1000)):
             play = photo("vispr", seed, split, k, width=WIDTH, height=HEIGHT, population=seed)
-            stem = f"2017_{10_000_000 * (1 + list(OFFICIAL).index(split)) + 37 * k:08d}"
+            stem = f"2017_{10_000_000 * (1 + list(OFFICIAL['']).index(split)) + 37 * k:08d}"
             image, note = f"images/{split}2017/{stem}.jpg", f"annotations/{split}2017/{stem}.json"
             labels = vispr_labels(play)
             names = [name for name, value in labels.items() if value] or ["a0_safe"]
             found[note] = json.dumps({"id": stem, "image_path": image, "labels": names}).encode()
             listed.append(note)
             stills.append(Still(image, play))
-            attributes = {name: labels[name] for name in VISPR1}
+            attributes = {name: labels[name] for name in SETS["vispr1"]}
             truth.append(
                 Item(
                     id=f"{split}2017/{stem}",
