@@ -124,3 +124,10 @@ class CheckpointError(VeilError):
 
 class StoreError(VeilError):
     """A feature store that is damaged or belongs to another encoder or recipe."""
+
+
+# --- training ----------------------------------------------------------------------------------------------
+
+
+class Diverged(VeilError):
+    """A loss or gradient that is no longer a number; training stops and says where and in which term."""

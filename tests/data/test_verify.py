@@ -132,10 +132,15 @@ def test_attribute_counts_are_compared_with_the_published_ones(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write(tmp_path, test_vispr.lists() | test_vispr.annotations())
-    monkeypatch.setattr(vispr, "OFFICIAL", {"attributes=vispr1": {"train": 2, "val": 1, "test": 1}})
+    monkeypatch.setattr(
+        vispr, "OFFICIAL", {key: {"train": 2, "val": 1, "test": 1} for key in ("", "attributes=vispr1")}
+    )
     monkeypatch.setattr(vispr, "OFFICIAL_POSITIVES", {"train": {"a4_gender": 1}, "test": {"a17_color": 2}})
     report = verify("vispr", tmp_path, annotations_only=True)
     assert report.counts[0].matches
+    assert (
+        verify("vispr", tmp_path, annotations_only=True, options={"attributes": "vispr1"}).counts[0].matches
+    )
     assert report.counts[0].positives["a65_rel_social"] == {"test": 1, "val": 1}
     assert report.problems == ("a17_color in test: 1 items, 2 were published",)
     assert "  has a4_gender: train 1" in report.rows()

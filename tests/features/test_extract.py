@@ -88,6 +88,21 @@ def test_batch_size_and_workers_do_not_change_where_features_go(
         np.testing.assert_array_equal(a.read(one).static_frames, b.read(two).static_frames)
 
 
+def test_the_number_of_workers_does_not_change_a_byte(
+    films: Path, tmp_path: Path, tiny: torch.nn.Module
+) -> None:
+    for workers in (1, 3):
+        extract(
+            as_dataset(films),
+            tmp_path / str(workers),
+            tiny,
+            recipe_for(tiny, static=2),
+            batch=3,
+            workers=workers,
+        )
+    assert tree(tmp_path / "1") == tree(tmp_path / "3")
+
+
 def test_running_again_does_nothing_and_new_items_are_added(
     films: Path, tmp_path: Path, tiny: torch.nn.Module
 ) -> None:
@@ -316,3 +331,22 @@ def test_memory_does_not_grow_with_the_length_of_a_video(tmp_path: Path) -> None
     many, large = peak(long, tmp_path / "s2")
     assert many > 11 * (few - 10)  # twelve times the clips (ten static ones in either)
     assert large <= 1.2 * small
+
+
+def test_batches_over_several_videos_give_the_same_features(
+    films: Path, tmp_path: Path, tiny: torch.nn.Module, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The accelerator's way of batching, here on the CPU."""
+    from videoveil.features.extract import _Extraction
+
+    dataset = as_dataset(films)
+    one = extract(dataset, tmp_path / "a", tiny, recipe_for(tiny, static=2))
+    monkeypatch.setattr(
+        _Extraction, "_may_cross", lambda self: rows_are_independent(self._features, self._noise())
+    )
+    two = extract(dataset, tmp_path / "b", tiny, recipe_for(tiny, static=2), batch=4, workers=3)
+    assert (one.batches_cross_videos, two.batches_cross_videos) == (False, True)
+    a, b = FeatureStore.open(tmp_path / "a"), FeatureStore.open(tmp_path / "b")
+    for stored in a.items():
+        np.testing.assert_allclose(a.read(stored).clip, b.read(stored).clip, atol=2e-4)
+        np.testing.assert_allclose(a.read(stored).static, b.read(stored).static, atol=2e-4)

@@ -56,8 +56,8 @@ SETS = {
     ),
 }
 ALIASES = {"a65_rel_soci": "a65_rel_social"}
-VARIANTS = ({"attributes": "vispr1"},)
-OFFICIAL = {f"attributes={name}": {"train": 10_000, "val": 4_167, "test": 8_000} for name in SETS}
+_IMAGES = {"train": 10_000, "val": 4_167, "test": 8_000}
+OFFICIAL = dict.fromkeys(("", *(f"attributes={name}" for name in SETS)), _IMAGES)
 OFFICIAL_POSITIVES = {
     "train": dict(zip(SETS["vispr1"], (4710, 4625, 3484, 2789, 588, 334, 694))),
     "test": dict(zip(SETS["vispr1"], (3781, 3715, 2792, 2326, 438, 253, 569))),

@@ -1,8 +1,9 @@
 """Extraction: decode workers → batches → encoder → writer, with bounded queues, one owner per file.
 
-A batch has always the same shape and may hold clips of several videos. That is sound only if a row of the output does
-not depend on the other rows or on its place; this is checked bit by bit on the encoder before the first batch, and
-where it does not hold, batches are kept inside one video, so that a resumed extraction still gives the same bytes.
+A resumed extraction must give the same bytes, so what a clip is encoded with must not depend on chance. Batches
+therefore stay inside one video. On an accelerator, where small batches waste it, they may hold clips of several videos
+and always have the same shape, after it was checked bit by bit that a row of the encoder's output depends neither on
+the other rows nor on its place.
 """
 
 from __future__ import annotations
@@ -158,7 +159,7 @@ class _Extraction:
         self.bad: dict[str, str] = {}
         self.extracted = self.present = self.encoded = 0
         self.busy = {"decode": 0.0, "encode": 0.0, "write": 0.0}
-        self.cross = True
+        self.cross = False
 
     # --- the run -------------------------------------------------------------------------------------------
 
@@ -308,15 +309,16 @@ class _Extraction:
     # --- encode --------------------------------------------------------------------------------------------
 
     def _encode(self) -> None:
-        waiting: list[tuple[_Job, Sample]] = []
+        """Gather clips into batches: of one video each, or (see `_may_cross`) of whatever comes."""
+        waiting: dict[int, list[tuple[_Job, Sample]]] = {}  # by job, or all under 0
         open_workers, checked = self.workers, False
         while open_workers:
             # when nothing comes for a while, somebody may be waiting for what a half-full batch would finish
-            patience = STALL_SECONDS if waiting and self.cross else None
+            patience = STALL_SECONDS if self.cross and waiting else None
             try:
                 entry = self._get(self.samples, patience)
             except queue.Empty:
-                self._flush(waiting)
+                self._flush(waiting.pop(0))
                 continue
             if entry is None:
                 if self.stop.is_set():
@@ -325,20 +327,23 @@ class _Extraction:
                 continue
             job, sample = entry
             if not checked:
-                self.cross, checked = rows_are_independent(self._features, self._noise()), True
+                self.cross, checked = self._may_cross(), True
+            group = 0 if self.cross else id(job)
             if sample is None:
                 job.decoded = True
-                if not self.cross and waiting:
-                    self._flush(waiting)
+                if not self.cross and group in waiting:
+                    self._flush(waiting.pop(group))
                 self._hand_over(job)
                 continue
-            if not self.cross and waiting and waiting[0][0] is not job:
-                self._flush(waiting)
-            waiting.append((job, sample))
-            if len(waiting) == self.batch:
-                self._flush(waiting)
-        if waiting:
-            self._flush(waiting)
+            waiting.setdefault(group, []).append((job, sample))
+            if len(waiting[group]) == self.batch:
+                self._flush(waiting.pop(group))
+        for rest in waiting.values():
+            self._flush(rest)
+
+    def _may_cross(self) -> bool:
+        """Batches over several videos pay on an accelerator only, and are sound only if rows do not mix."""
+        return self.device.type != "cpu" and rows_are_independent(self._features, self._noise())
 
     def _noise(self) -> Tensor:
         """A batch of noise in the shape of every batch to come."""
@@ -357,7 +362,8 @@ class _Extraction:
     def _flush(self, waiting: list[tuple[_Job, Sample]]) -> None:
         began = time.perf_counter()
         rows = [sample.pictures.expand(-1, self.recipe.frames, -1, -1) for _, sample in waiting]
-        rows += [rows[-1]] * (self.batch - len(rows))
+        if self.cross:
+            rows += [rows[-1]] * (self.batch - len(rows))
         pooled, tokens = self._features(torch.stack(rows))
         self.busy["encode"] += time.perf_counter() - began
         self.encoded += len(waiting)
@@ -367,7 +373,6 @@ class _Extraction:
             if tokens is not None and sample.kind == "clip":
                 job.tokens[sample.place] = tokens[row].numpy().copy()
             touched[id(job)] = job
-        waiting.clear()
         for job in touched.values():
             self._hand_over(job)
 
