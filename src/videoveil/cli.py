@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from enum import StrEnum
 from pathlib import Path
@@ -286,7 +287,7 @@ def _options(pairs: list[str] | None) -> dict[str, str]:
 
 def _numbers(options: dict[str, str]) -> dict[str, Any]:
     """Option values that look like integers, as integers."""
-    return {key: int(value) if value.lstrip("-").isdigit() else value for key, value in options.items()}
+    return {key: int(value) if re.fullmatch(r"-?[0-9]+", value) else value for key, value in options.items()}
 
 
 def _print_json(value: Any) -> None:

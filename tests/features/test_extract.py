@@ -241,7 +241,7 @@ def start(films: Path, store: Path) -> subprocess.Popen[str]:
     )
 
 
-def wait_for(condition: Callable[[], bool], seconds: float = 60) -> None:
+def wait_for(condition: Callable[[], bool], seconds: float = 200) -> None:
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline
@@ -257,7 +257,7 @@ def many_films(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def whole_store(many_films: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
     store = tmp_path_factory.mktemp("whole") / "store"
     done = start(many_films, store)
-    out, err = done.communicate(timeout=240)
+    out, err = done.communicate(timeout=280)
     assert done.returncode == 0, err
     assert out.split()[-1] == "24"
     return tree(store)
@@ -282,7 +282,7 @@ def test_killed_at_ten_random_moments_and_run_again_the_store_is_byte_identical(
         child.wait()
         partial.add(stored())
     done = start(many_films, store)
-    _, err = done.communicate(timeout=240)
+    _, err = done.communicate(timeout=280)
     assert done.returncode == 0, err
     assert tree(store) == whole_store
     assert any(0 < n < 24 for n in partial), f"every kill fell outside the work: {partial}"
@@ -296,7 +296,7 @@ def test_two_processes_at_once_give_one_complete_store(
     pair = [start(many_films, store) for _ in range(2)]
     counts = []
     for child in pair:
-        out, err = child.communicate(timeout=240)
+        out, err = child.communicate(timeout=280)
         assert child.returncode == 0, err
         counts.append(int(out.split()[-1]))
     assert sum(counts) == 24, counts  # nothing was done twice
@@ -314,7 +314,7 @@ def test_a_survivor_takes_over_what_a_killed_process_owned(
     time.sleep(0.3)
     os.kill(victim.pid, signal.SIGKILL)
     victim.wait()
-    _, err = survivor.communicate(timeout=240)
+    _, err = survivor.communicate(timeout=280)
     assert survivor.returncode == 0, err
     assert tree(store) == whole_store
 

@@ -125,8 +125,9 @@ class FeatureStore:
         root = Path(root)
         store = cls(root, encoder, recipe)
         header = {"format": FORMAT, "encoder": dict(encoder), "recipe": recipe.to_json()}
-        if not (root / "store.json").is_file():
-            if root.exists() and any(not p.name.startswith(".") for p in root.iterdir()):
+        strange = root.exists() and any(not p.name.startswith(".") for p in root.iterdir())
+        if not (root / "store.json").is_file():  # looked for last: another process may just have made it
+            if strange:
                 raise StoreError(f"{root}: exists and is not a feature store; choose an empty or new folder")
             files.write_json(root / "store.json", header)
         found = cls.open(root)

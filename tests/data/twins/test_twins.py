@@ -39,11 +39,8 @@ def short(twin: Twin, keep: int) -> Twin:
     return replace(twin, reels=twin.reels[:keep], stills=twin.stills[:keep])
 
 
-@pytest.fixture(scope="module", params=twins.names())
-def made(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Path, Twin]:
+def write_annotations(name: str, root: Path) -> Twin:
     """A twin on disk: all annotations, and empty files in place of media (what they show is tested elsewhere)."""
-    name = str(request.param)
-    root = tmp_path_factory.mktemp(name)
     twin = twins.plan(name, seed=3, size="tiny")
     for shot in twin.shots():
         (root / shot.path).parent.mkdir(parents=True, exist_ok=True)
@@ -51,7 +48,14 @@ def made(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     for path, content in twin.files.items():
         (root / path).parent.mkdir(parents=True, exist_ok=True)
         (root / path).write_bytes(content)
-    return name, root, twin
+    return twin
+
+
+@pytest.fixture(scope="module", params=twins.names())
+def made(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Path, Twin]:
+    name = str(request.param)
+    root = tmp_path_factory.mktemp(name)
+    return name, root, write_annotations(name, root)
 
 
 def test_labels_splits_segments_and_attributes_come_back(made: tuple[str, Path, Twin]) -> None:
@@ -82,10 +86,9 @@ def test_both_parts_of_a_twin_are_there_and_every_class_in_them(made: tuple[str,
             assert {item.action for item in dataset.split(split)} == set(dataset.classes), split
 
 
-def test_frame_truth_equals_what_the_play_says(made: tuple[str, Path, Twin]) -> None:
-    name, root, twin = made
-    if name not in ("ucf-crime", "xd-violence", "shanghaitech"):
-        pytest.skip("no anomalies in this dataset")
+@pytest.mark.parametrize("name", ["ucf-crime", "xd-violence", "shanghaitech"])
+def test_frame_truth_equals_what_the_play_says(name: str, tmp_path: Path) -> None:
+    twin, root = write_annotations(name, tmp_path), tmp_path
     plays = {shot.path: shot.play for shot in twin.shots()}
     items = [item for item in registry.load(name, root) if item.split == "test"]
     abnormal = 0
@@ -99,12 +102,10 @@ def test_frame_truth_equals_what_the_play_says(made: tuple[str, Path, Twin]) -> 
     assert 0 < abnormal < len(items)
 
 
-def test_per_frame_attributes_equal_what_the_play_shows(made: tuple[str, Path, Twin]) -> None:
-    name, root, twin = made
-    if name != "pa-hmdb51":
-        pytest.skip("no per-frame attributes in this dataset")
+def test_per_frame_attributes_equal_what_the_play_shows(tmp_path: Path) -> None:
+    twin, root = write_annotations("pa-hmdb51", tmp_path), tmp_path
     plays = {shot.path: shot.play for shot in twin.shots()}
-    labelled = [item for item in registry.load(name, root) if item.split == "test"]
+    labelled = [item for item in registry.load("pa-hmdb51", root) if item.split == "test"]
     changing = 0
     for item in labelled:
         play = plays[item.path.relative_to(root).as_posix()]

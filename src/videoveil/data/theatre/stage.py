@@ -252,7 +252,10 @@ class _Figure:
         self.size = role.scale * role.person.height * view.height * view.zoom
         self.cos, self.sin = math.cos(tilt), math.sin(tilt)
         ground_x, ground_y = view.point(x, role.y)
-        self.origin = ground_x, ground_y - 0.12 * self.size * abs(self.sin)  # who lies down lies on the ground
+        self.origin = (
+            ground_x,
+            ground_y - 0.12 * self.size * abs(self.sin),
+        )  # who lies down lies on the ground
         self._colours()
 
     def _colours(self) -> None:

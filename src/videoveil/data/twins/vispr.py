@@ -18,7 +18,7 @@ def plan(seed: int, scale: Scale) -> Twin:
         listed = []
         for k in range(max(6, official * scale.images // 1000)):
             play = photo("vispr", seed, split, k, width=WIDTH, height=HEIGHT, population=seed)
-            stem = f"2017_{10_000_000 * (1 + list(OFFICIAL['']).index(split)) + 37 * k:08d}"
+            stem = f"2017_{10_000_000 * part + 37 * k:08d}"
             image, note = f"images/{split}2017/{stem}.jpg", f"annotations/{split}2017/{stem}.json"
             labels = vispr_labels(play)
             names = [name for name, value in labels.items() if value] or ["a0_safe"]

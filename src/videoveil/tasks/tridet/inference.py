@@ -13,6 +13,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from videoveil.errors import BadItems
+from videoveil.tasks.tridet.checks import feature_problems
 from videoveil.tasks.tridet.config import TriDetConfig
 from videoveil.tasks.tridet.grid import segments_in_seconds
 from videoveil.tasks.tridet.losses import pad
@@ -94,7 +96,7 @@ def detect(
     network.eval()
     config, device = network.config, next(network.parameters()).device
     found: dict[int, Detections] = {}
-    for batch, features in _batches(videos, config, batch_size):
+    for batch, features in _batches(videos, network.width, config, batch_size):
         sequences = [torch.from_numpy(np.ascontiguousarray(f.T)).to(device) for f in features]
         length = padded_length(max(x.shape[-1] for x in sequences), config)
         levels = network(*pad(sequences, length))
@@ -106,13 +108,15 @@ def detect(
 
 
 def _batches(
-    videos: Sequence[DetectionVideo], config: TriDetConfig, size: int
+    videos: Sequence[DetectionVideo], width: int, config: TriDetConfig, size: int
 ) -> Iterator[tuple[list[int], list[np.ndarray]]]:
     """Numbers and features of videos with equal padded length, up to `size` at a time, reading each video once."""
     waiting: list[int] = []
     features: list[np.ndarray] = []
     for number, video in enumerate(videos):
         array = video.array()
+        if problems := feature_problems(video, array, width):
+            raise BadItems("features that cannot be searched:", problems)
         if waiting and padded_length(len(array), config) != padded_length(len(features[0]), config):
             yield waiting, features
             waiting, features = [], []

@@ -52,9 +52,7 @@ def from_store(
         else:
             videos.append(_video(store, stored, features, rate, stride, window))
     if wrong:
-        raise StoreError(
-            "\n  ".join([f"{store.root}: {len(wrong)} videos cannot be used for detection", *wrong])
-        )
+        raise BadItems(f"{store.root}: {len(wrong)} videos cannot be used for detection:", wrong)
     return videos
 
 
