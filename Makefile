@@ -21,7 +21,7 @@ types: $(SETUP)-dev
 	$(BIN)/mypy
 
 tests: $(SETUP)-dev
-	$(BIN)/python -m pytest -n 2 --dist loadgroup
+	$(BIN)/python -m pytest -n 2 --dist loadfile
 
 bench: $(SETUP)-dev
 	$(BIN)/python benchmarks/extract.py

@@ -155,6 +155,7 @@ class _Extraction:
         self.stop = threading.Event()
         self.crash: BaseException | None = None
         self.claims: dict[str, contextlib.ExitStack] = {}  # by key, of the jobs on their way
+        self.contents: dict[str, str] = {}
         self.keys: dict[str, str] = {}
         self.bad: dict[str, str] = {}
         self.extracted = self.present = self.encoded = 0
@@ -197,10 +198,11 @@ class _Extraction:
             )
         kept = self.dataset.where(lambda item: item.id not in self.bad)
         skipped = (*self.dataset.skipped, *skipped)
+        listing = self.store.root / "skipped" / f"{self.dataset.name}.txt"
         if skipped:
-            files.write_text(
-                self.store.root / "skipped" / f"{self.dataset.name}.txt", "\n".join(skipped) + "\n"
-            )
+            files.write_text(listing, "\n".join(skipped) + "\n")
+        else:
+            listing.unlink(missing_ok=True)  # of an earlier run, before the items were mended
         self.store.write_index(replace(kept, skipped=skipped), self.keys)
         self.store.tidy()
         shares = {name: busy / (self.workers if name == "decode" else 1) for name, busy in self.busy.items()}
@@ -261,10 +263,11 @@ class _Extraction:
     def _decode_item(self, item: Item) -> None:
         began, waited = time.perf_counter(), 0.0
         try:
-            content = _content(item)
+            content = self.contents.get(item.id) or _content(item)
         except OSError as error:
             self._settle(item, error=f"cannot be read ({error.strerror or error})")
             return
+        self.contents[item.id] = content  # hashed once, however often somebody else's claim is met
         key = self.store.key(content)
         with self.lock:
             self.keys[item.id] = key

@@ -60,10 +60,9 @@ class Glance(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         qkv = self.to_qkv(self.norm(x))  # (N, 3·d, T)
-        q, k, v = (
-            qkv.unflatten(1, (3, self.heads, HEAD)).transpose(-1, -2).unbind(1)
-        )  # (N, heads, T, 64) each
-        mixed = F.scaled_dot_product_attention(q, k, v)  # scale 64^-½; memory linear in T
+        heads = qkv.unflatten(1, (3, self.heads, HEAD)).transpose(-1, -2)  # (N, 3, heads, T, 64)
+        # contiguous: only then is the kernel used that never holds T × T numbers; its scale is 64^-½
+        mixed = F.scaled_dot_product_attention(*heads.contiguous().unbind(1))
         out: Tensor = self.to_out(mixed.transpose(-1, -2).flatten(1, 2))  # (N, d, T)
         return out
 
@@ -71,9 +70,9 @@ class Glance(nn.Module):
 class Focus(nn.Module):
     """One temporal filter of five taps per head; head h owns the channels c with c mod heads = h."""
 
-    def __init__(self, width: int):
+    def __init__(self, width: int, head: int = HEAD):
         super().__init__()
-        self.heads = width // HEAD
+        self.heads = width // head
         self.norm = nn.BatchNorm1d(width)
         self.to_v = nn.Conv1d(width, width, 1, bias=False)
         self.rel_pos = nn.Conv1d(
