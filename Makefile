@@ -24,8 +24,9 @@ tests: $(SETUP)-dev
 	$(BIN)/python -m pytest -n 2 --dist loadfile
 
 bench: $(SETUP)-dev
-	$(BIN)/python benchmarks/extract.py
 	$(BIN)/python benchmarks/theatre.py
+	$(BIN)/python benchmarks/encoders.py
+	$(BIN)/python benchmarks/extract.py --hour
 
 format: $(SETUP)-dev
 	$(BIN)/ruff check --fix .

@@ -88,7 +88,8 @@ def peak(path: Path, store: Path) -> tuple[int, int]:
     return int(clips), int(memory)
 
 
-def main() -> None:
+def main() -> int:
+    """0 if every goal is met."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -117,6 +118,7 @@ def main() -> None:
             f"bare encoder {before:.2f} and {after:.2f} clips/s, extract {through:.2f} clips/s ({bottleneck}-bound)"
         )
         print(f"extract ÷ bare encoder: {ratio:.3f} (goal ≥ {GOAL})")
+        met = ratio >= GOAL
         if options.hour:
             minute = folder / "minute" / "v.mp4"
             shoot(
@@ -131,7 +133,9 @@ def main() -> None:
             for name, (clips, memory) in {"1 minute": short, "1 hour": long}.items():
                 print(f"peak memory of {name}: {memory / 1024:.0f} MiB ({clips} clips)")
             print(f"1 hour ÷ 1 minute: {long[1] / short[1]:.3f} (goal ≤ {MEMORY_GOAL})")
+            met = met and long[1] <= MEMORY_GOAL * short[1]
+    return 0 if met else 1
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

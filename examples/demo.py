@@ -5,6 +5,7 @@ python examples/demo.py FOLDER
 
 from __future__ import annotations
 
+import shutil
 import sys
 import time
 from pathlib import Path
@@ -54,6 +55,8 @@ def probe(store: FeatureStore, labels: dict[str, int]) -> tuple[float, float]:
 def main(folder: Path, seed: int) -> None:
     began, console = time.perf_counter(), Console(width=100, highlight=False)
     root, store_path = folder / "hmdb51", folder / "features"
+    for old in (root, store_path):  # of an earlier demo
+        shutil.rmtree(old, ignore_errors=True)
     made = twins.make("vphmdb", root, seed=seed, size=SIZE, processes=2)
     console.print(
         f"twin      {made.files} files, {made.frames} frames rendered in {made.seconds:.0f} s → {root}"

@@ -174,8 +174,8 @@ def convert(
     from videoveil.encoders.convert import convert as convert_file
 
     destination = out or file.with_suffix(".safetensors")
-    if destination.resolve() == file.resolve():
-        raise UsageError(f"{file}: would be overwritten; say where to write with --out")
+    if out is None and destination.exists():
+        raise UsageError(f"{destination}: exists; say where to write with --out")
     report = convert_file(file, to, destination, **_numbers(_options(option)))
     if as_json:
         _print_json(asdict(report))

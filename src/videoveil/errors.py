@@ -78,7 +78,7 @@ class DecodeTimeout(MediaError):
 
 
 class WriteFailed(MediaError):
-    """The output could not be written; the destination does not exist."""
+    """The output could not be written; nothing new is at the destination, an earlier file there is untouched."""
 
 
 # --- data --------------------------------------------------------------------------------------------------
@@ -87,12 +87,9 @@ class WriteFailed(MediaError):
 class DataError(VeilError):
     """A dataset whose annotations or files are wrong; `offenders` lists every one of them."""
 
-    def __init__(self, message: str, offenders: Sequence[str] = (), shown: int = 20):
+    def __init__(self, message: str, offenders: Sequence[str] = ()):
         offenders = [str(o) for o in offenders]
-        lines = [message, *(f"  {o}" for o in offenders[:shown])]
-        if len(offenders) > shown:
-            lines.append(f"  … and {len(offenders) - shown} more")
-        super().__init__("\n".join(lines))
+        super().__init__("\n".join([message, *(f"  {o}" for o in offenders)]))
         self.message, self.offenders = message, tuple(offenders)
 
     def __reduce__(self) -> tuple[type, tuple[str, tuple[str, ...]]]:

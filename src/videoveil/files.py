@@ -45,8 +45,9 @@ def _machine() -> str:
 
 def owner_alive(temporary: Path) -> bool:
     """Whether the writer of a temporary file may still be at work; on another machine that cannot be known."""
-    machine, pid, _ = temporary.name.removeprefix(TEMPORARY).split("-", 2)
-    if machine != _machine():
+    machine, _, rest = temporary.name.removeprefix(TEMPORARY).partition("-")
+    pid, _, _ = rest.partition("-")
+    if machine != _machine() or not pid.isdigit():  # not ours to judge
         return True
     try:
         os.kill(int(pid), 0)
@@ -78,6 +79,18 @@ def write_text(destination: str | Path, text: str) -> None:
 def write_json(destination: str | Path, value: Any) -> None:
     """Sorted keys and a final newline: equal values give equal bytes."""
     write_text(destination, json.dumps(value, indent=1, sort_keys=True, ensure_ascii=False) + "\n")
+
+
+def create_json(destination: str | Path, value: Any) -> None:
+    """Write a JSON file unless there is one: of several that try at once, one wins and the others leave it alone."""
+    destination = Path(destination)
+    first = destination.with_name(f"{destination.name}.{secrets.token_hex(4)}")
+    write_json(first, value)
+    try:
+        with contextlib.suppress(FileExistsError):
+            os.link(first, destination)
+    finally:
+        first.unlink()
 
 
 def file_hash(path: str | Path) -> str:

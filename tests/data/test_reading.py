@@ -266,7 +266,7 @@ def test_all_missing_files_are_in_one_error(tmp_path: Path) -> None:
     with pytest.raises(MissingItems, match="30 of 31 files") as caught:
         assemble("mine", tmp_path, items, finder=MediaFinder(tmp_path), skip_bad=False)
     assert caught.value.offenders == tuple(f"gone{n:02d}: missing (gone{n:02d}.avi)" for n in range(30))
-    assert "and 10 more" in str(caught.value)
+    assert all(offender in str(caught.value) for offender in caught.value.offenders)
     assert "--skip-bad" in str(caught.value)
 
 

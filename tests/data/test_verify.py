@@ -229,7 +229,7 @@ def test_images_are_decoded_whatever_their_colours(tmp_path: Path) -> None:
     assert verify("vispr", tmp_path).problems == ()
     write(tmp_path, {test_vispr.pictures()[0]: b"no picture"})
     (problem,) = verify("vispr", tmp_path).problems
-    assert problem.startswith("train2017/2017_00000001: not a readable image")
+    assert problem.startswith("train2017/2017_00000001: is none of JPEG")
 
 
 def test_truth_that_does_not_fit_the_video_is_a_problem(tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ from torch import Tensor
 from tests.features.conftest import as_dataset, film_folder, tree
 from videoveil.data.records import Dataset, Item
 from videoveil.encoders.registry import create
-from videoveil.errors import BadItems, UsageError
+from videoveil.errors import BadItems, StoreError, UsageError
 from videoveil.features.extract import extract, recipe_for, rows_are_independent
 from videoveil.features.store import FeatureStore
 from videoveil.media.reader import open_video
@@ -350,3 +350,61 @@ def test_batches_over_several_videos_give_the_same_features(
     for stored in a.items():
         np.testing.assert_allclose(a.read(stored).clip, b.read(stored).clip, atol=2e-4)
         np.testing.assert_allclose(a.read(stored).static, b.read(stored).static, atol=2e-4)
+
+
+def test_locks_of_a_killed_process_are_cleared_away(
+    films: Path, tmp_path: Path, tiny: torch.nn.Module
+) -> None:
+    extract(as_dataset(films), tmp_path / "a", tiny)
+    (tmp_path / "a" / ".locks" / "left-behind").touch()
+    (tmp_path / "a" / ".veil-tmp-odd").touch()
+    extract(as_dataset(films), tmp_path / "a", tiny)
+    assert list((tmp_path / "a" / ".locks").iterdir()) == []
+
+
+def test_another_dataset_of_the_same_name_is_refused(
+    films: Path, tmp_path: Path, tiny: torch.nn.Module
+) -> None:
+    extract(as_dataset(films), tmp_path / "s", tiny)
+    other = film_folder(tmp_path / "other", videos=1, frames=20)
+    (other / "v00.mp4").rename(other / "different.mp4")
+    with pytest.raises(StoreError, match="already holds another 'films'"):
+        extract(as_dataset(other), tmp_path / "s", tiny)
+
+
+def test_a_video_that_gives_nan_or_cannot_be_read_is_a_bad_item_like_any_other(
+    films: Path, tmp_path: Path, tiny: torch.nn.Module, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from videoveil.features import extract as module
+
+    opened = module.open_clips
+
+    def unreadable(item: Item, recipe: object) -> object:
+        if item.id == "v01":
+            raise OSError(5, "Input/output error")
+        return opened(item, recipe)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(module, "open_clips", unreadable)
+    report = extract(as_dataset(films), tmp_path / "s", tiny, skip_bad=True)
+    assert (report.items, len(report.skipped)) == (4, 1)
+    assert "Input/output error" in report.skipped[0]
+
+
+def test_a_file_that_changes_under_the_reader_is_not_stored_as_what_it_was(
+    films: Path, tmp_path: Path, tiny: torch.nn.Module, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from videoveil.features import extract as module
+
+    folder = tmp_path / "films"
+    shutil.copytree(films, folder)
+    hashed = module._content
+
+    def swapped(item: Item) -> str:
+        content = hashed(item)
+        if item.id == "v02":
+            shutil.copy(folder / "v00.mp4", item.path)
+        return content
+
+    monkeypatch.setattr(module, "_content", swapped)
+    with pytest.raises(BadItems, match="changed while"):
+        extract(as_dataset(folder), tmp_path / "s", tiny)

@@ -534,3 +534,16 @@ def test_memory_does_not_grow_with_the_length_of_a_video(tmp_path: Path) -> None
     (short, little), (long, much) = peak_kib(tmp_path / "short.mp4"), peak_kib(tmp_path / "long.mp4")
     assert (short, long) == (30, 3000)
     assert much - little < 20 * 1024
+
+
+def test_8k_pictures_are_refused_unless_they_are_allowed(tmp_path: Path) -> None:
+    path = tmp_path / "8k.mp4"
+    with av.open(str(path), "w") as container:
+        stream = container.add_stream("libx264", rate=25, options={"preset": "ultrafast"})
+        stream.width, stream.height, stream.pix_fmt = 7680, 4320, "yuv420p"
+        container.mux(stream.encode(av.VideoFrame(7680, 4320, "yuv420p")))
+        container.mux(stream.encode(None))
+    with pytest.raises(FrameTooLarge, match="7680"):
+        open_video(path)
+    with open_video(path, limits=Limits(pixels=7680 * 4320)) as video:
+        assert (video.info.width, video.info.height) == (7680, 4320)

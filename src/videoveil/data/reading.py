@@ -16,7 +16,25 @@ from typing import Any
 from videoveil.data.records import Dataset, Item
 from videoveil.errors import AnnotationError, MissingItems
 
-VIDEO_SUFFIXES = (".avi", ".mp4", ".mkv", ".webm", ".mov", ".m4v", ".mpg", ".mpeg", ".flv", ".wmv", ".ts")
+VIDEO_SUFFIXES = (
+    ".avi",
+    ".mp4",
+    ".mkv",
+    ".webm",
+    ".mov",
+    ".m4v",
+    ".mpg",
+    ".mpeg",
+    ".flv",
+    ".wmv",
+    ".ts",
+    ".m2ts",
+    ".mts",
+    ".3gp",
+    ".ogv",
+    ".asf",
+    ".gif",
+)
 _SECONDS = re.compile(
     r"([0-9]{1,15}(\.[0-9]{0,30})?|\.[0-9]{1,30})([eE][+-]?[0-9]{1,3})?|[0-9]{1,15}/0*[1-9][0-9]{0,14}"
 )

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 from videoveil.data import registry
-from videoveil.data.frame_truth import check_truth
+from videoveil.data.frame_truth import TOLERANCE, check_truth
 from videoveil.data.pa_hmdb51 import labelled_frames
 from videoveil.data.records import Dataset, Item
 from videoveil.errors import DataError, VeilError
@@ -223,9 +224,24 @@ def broken(item: Item) -> str | None:
             read_image(item.path)
             return None
         with open_video(item.path) as video:
-            frames = sum(1 for _ in video.frames())
+            frames, first, last = 0, Fraction(0), Fraction(0)
+            for frame in video.frames():
+                frames, first, last = frames + 1, first if frames else frame.time, frame.time
+            rate = video.info.rate
         if item.split == "test" and item.anomaly is not None:
             check_truth(item, frames)
+        return misfit(item, frames, last - first + (1 / rate if rate else 0))
     except VeilError as error:
         return str(getattr(error, "reason", error)).removeprefix(f"{item.id}: ")
+
+
+def misfit(item: Item, frames: int, seconds: Fraction) -> str | None:
+    """How the annotations of an item speak of a longer or shorter video than the file is; None if they fit."""
+    if item.duration is not None and abs(item.duration - seconds) > max(Fraction(1), seconds / 50):
+        return f"lasts {float(seconds):.2f} s, the annotations say {float(item.duration):.2f} s"
+    last = max((span.stop for span in item.attribute_spans), default=0)
+    if last > frames + TOLERANCE:
+        return f"has {frames} frames, its attributes go up to frame {last}; is it at its own rate?"
+    if item.clip is not None and item.clip[0] >= seconds:
+        return f"lasts {float(seconds):.2f} s, the part that is meant begins at {float(item.clip[0]):.2f} s"
     return None

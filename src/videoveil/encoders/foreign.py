@@ -157,10 +157,22 @@ def _refuse_code(path: Path, found: list[str], allowed: re.Pattern[str]) -> None
 # --- reading -----------------------------------------------------------------------------------------------
 
 
+MAX_PICKLE = 64 * 2**20  # the pickle of an archive holds names and shapes, the tensors lie beside it
+
+
 def _load_zip(path: Path) -> Any:
     try:
         with zipfile.ZipFile(path) as archive:
             names = archive.namelist()
+            swollen = [
+                i.filename
+                for i in archive.infolist()
+                if i.filename.endswith(".pkl") and i.file_size > MAX_PICKLE
+            ]
+            if swollen:
+                raise CheckpointError(
+                    f"{path}: refused, {swollen[0]} inside is larger than {MAX_PICKLE} bytes"
+                )
             pickles = {name: archive.read(name) for name in names if name.endswith(".pkl")}
     except (zipfile.BadZipFile, OSError, NotImplementedError) as error:
         raise CheckpointError(f"{path}: truncated or damaged archive ({error}); fetch it again") from error

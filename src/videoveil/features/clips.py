@@ -1,7 +1,7 @@
 """From one video or image to the clips its features are made of, decoding each frame once and keeping few.
 
-Every frame is resized as soon as it is decoded, so what waits for its clip is small, and overlapping windows share
-their frames. Nothing here depends on the length of the video except the list of clip starts.
+Frames are resized a few at a time as they are decoded, so what waits for its clip is small, and overlapping windows
+share their frames. What grows with the length of the video is a number per frame and per clip.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ from videoveil.media.transforms import EvalTransform
 if TYPE_CHECKING:
     from videoveil.media.reader import Video
 
-CHUNK = 8  # decoded frames that are resized together
+CHUNK = 8  # decoded frames that are resized together, fewer where they are large
+CHUNK_BYTES = 32 * 2**20
 
 
 @dataclass(frozen=True)
@@ -110,8 +111,11 @@ def _part(item: Item, pts: np.ndarray, base: Fraction) -> tuple[int, int]:
 
 def _wanted(clips: Sequence[sampling.Clip], static: Sequence[int]) -> np.ndarray:
     """All frame numbers that any clip needs, increasing."""
-    needed = {index for clip in clips for index in clip.indices} | set(static)
-    return np.array(sorted(needed), dtype=np.int64)
+    needed = np.zeros(max(*(clip.stop for clip in clips), *(s + 1 for s in static), 1), dtype=bool)
+    for clip in clips:
+        needed[list(clip.indices)] = True
+    needed[list(static)] = True
+    return np.flatnonzero(needed)
 
 
 def _pictures(
@@ -122,10 +126,11 @@ def _pictures(
     Where most frames are wanted the file is read through to its end, which also finds out whether it is sound;
     where few are, only what they need is decoded.
     """
+    size = max(1, min(CHUNK, CHUNK_BYTES // (3 * video.info.width * video.info.height)))
     if sequential and 2 * len(wanted) >= video.count():
-        batches = _read_through(video, wanted)
+        batches = _read_through(video, wanted, size)
     else:
-        chunks = (wanted[i : i + CHUNK] for i in range(0, len(wanted), CHUNK))
+        chunks = (wanted[i : i + size] for i in range(0, len(wanted), size))
         batches = ((chunk.tolist(), video.read((first + chunk).tolist())) for chunk in chunks)
     for numbers, images in batches:
         resized = transform(images)  # (3, chunk, size, size)
@@ -133,7 +138,7 @@ def _pictures(
             yield number, resized[:, place].clone()
 
 
-def _read_through(video: Video, wanted: np.ndarray) -> Iterator[tuple[list[int], np.ndarray]]:
+def _read_through(video: Video, wanted: np.ndarray, size: int) -> Iterator[tuple[list[int], np.ndarray]]:
     numbers: list[int] = []
     images: list[np.ndarray] = []
     place = 0
@@ -142,7 +147,7 @@ def _read_through(video: Video, wanted: np.ndarray) -> Iterator[tuple[list[int],
             place += 1
             numbers.append(frame.index)
             images.append(frame.image)
-            if len(numbers) == CHUNK:
+            if len(numbers) == size:
                 yield numbers, np.stack(images)
                 numbers, images = [], []
     if numbers:

@@ -25,7 +25,7 @@ from torch import Tensor
 import videoveil
 from videoveil import files
 from videoveil.data.records import Dataset, Item
-from videoveil.errors import BadItems, StoreError, UsageError, VeilError
+from videoveil.errors import BadItems, CorruptVideo, StoreError, UsageError, VeilError
 from videoveil.features.clips import Outline, Sample, open_clips
 from videoveil.features.store import FeatureRecipe, FeatureStore, VideoFeatures
 
@@ -94,6 +94,7 @@ def extract(
     recipe = recipe or recipe_for(encoder)
     identity = {"name": encoder.name, "hash": encoder.content_hash(), "width": encoder.width}
     store = FeatureStore.create(root, identity, recipe)
+    store.check_index(dataset)
     return _Extraction(dataset, store, encoder, batch, workers, _device(device), skip_bad, progress).run()
 
 
@@ -156,6 +157,7 @@ class _Extraction:
         self.crash: BaseException | None = None
         self.claims: dict[str, contextlib.ExitStack] = {}  # by key, of the jobs on their way
         self.contents: dict[str, str] = {}
+        self.stamps: dict[str, tuple[int, ...]] = {}
         self.keys: dict[str, str] = {}
         self.bad: dict[str, str] = {}
         self.extracted = self.present = self.encoded = 0
@@ -263,6 +265,7 @@ class _Extraction:
     def _decode_item(self, item: Item) -> None:
         began, waited = time.perf_counter(), 0.0
         try:
+            self.stamps.setdefault(item.id, _stamp(item))
             content = self.contents.get(item.id) or _content(item)
         except OSError as error:
             self._settle(item, error=f"cannot be read ({error.strerror or error})")
@@ -286,13 +289,16 @@ class _Extraction:
         self.claims[key] = claim
         job = _Job(item, key, content)
         try:
+            before = _stamp(item)
             job.outline, samples = open_clips(item, self.recipe)
             with contextlib.closing(samples):
                 for sample in samples:
                     if self.stop.is_set():
                         return
                     waited += self._put(self.samples, (job, sample))
-        except VeilError as error:
+            if _stamp(item) != before or before != self.stamps[item.id]:
+                raise CorruptVideo(item.path, "was changed while it was being read")
+        except (VeilError, OSError) as error:
             job.error = error
         waited += self._put(self.samples, (job, None))
         with self.lock:
@@ -398,7 +404,10 @@ class _Extraction:
                 if job.error is not None:
                     error = str(getattr(job.error, "reason", job.error))
                 else:
-                    self.store.write(job.key, self._assemble(job), self._provenance(job))
+                    try:
+                        self.store.write(job.key, self._assemble(job), self._provenance(job))
+                    except StoreError as refused:  # the item's own fault: NaN from its frames
+                        error = str(refused)
             self.busy["write"] += time.perf_counter() - began
             self._settle(job.item, error=error)
 
@@ -431,6 +440,12 @@ class _Extraction:
             "content": job.content,
             "software": f"videoveil {videoveil.__version__}, torch {torch.__version__}",
         }
+
+
+def _stamp(item: Item) -> tuple[int, ...]:
+    """Which file this is and when it was last written."""
+    facts = item.path.stat()
+    return facts.st_dev, facts.st_ino, facts.st_size, facts.st_mtime_ns
 
 
 def _content(item: Item) -> str:

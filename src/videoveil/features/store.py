@@ -129,7 +129,7 @@ class FeatureStore:
         if not (root / "store.json").is_file():  # looked for last: another process may just have made it
             if strange:
                 raise StoreError(f"{root}: exists and is not a feature store; choose an empty or new folder")
-            files.write_json(root / "store.json", header)
+            files.create_json(root / "store.json", header)
         found = cls.open(root)
         wanted = {"encoder": dict(encoder), "recipe": recipe.to_json()}
         there = {"encoder": found.encoder, "recipe": found.recipe.to_json()}
@@ -216,6 +216,18 @@ class FeatureStore:
         value["keys"] = {item.id: keys[item.id] for item in dataset.items}
         files.write_json(self.root / "index" / f"{dataset.name}.json", value)
 
+    def check_index(self, dataset: Dataset) -> None:
+        """Refuse a dataset that has the name of another one in here."""
+        if dataset.name not in self.datasets():
+            return
+        there = self.dataset(dataset.name)
+        if there.root.resolve() != dataset.root.resolve() and not {i.id for i in there} <= {
+            i.id for i in dataset
+        }:
+            raise StoreError(
+                f"{self.root}: already holds another '{dataset.name}', from {there.root}; use one store for each"
+            )
+
     def datasets(self) -> tuple[str, ...]:
         return tuple(sorted(p.stem for p in (self.root / "index").glob("*.json")))
 
@@ -239,8 +251,12 @@ class FeatureStore:
         chosen = name or there[0]
         if chosen not in there:
             raise StoreError(f"{self.root}: has no dataset {chosen!r}; it holds {', '.join(there)}")
-        value = json.loads((self.root / "index" / f"{chosen}.json").read_text("utf-8"))
-        return dataset_from_json(value), value["keys"]
+        path = self.root / "index" / f"{chosen}.json"
+        try:
+            value = json.loads(path.read_text("utf-8"))
+            return dataset_from_json(value), value["keys"]
+        except (ValueError, KeyError, TypeError) as error:
+            raise StoreError(f"{path}: damaged ({error}); run `veil extract` again") from error
 
     # --- ownership -----------------------------------------------------------------------------------------
 
@@ -257,7 +273,7 @@ class FeatureStore:
         try:
             with contextlib.suppress(BlockingIOError):
                 fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                owned = True
+                owned = _is(handle, path)  # else: its owner has just released and removed it
             yield owned
         finally:
             if owned:
@@ -265,10 +281,20 @@ class FeatureStore:
             os.close(handle)
 
     def tidy(self) -> None:
-        """Remove the temporary files of processes that were killed."""
+        """Remove what processes that were killed left: temporary files, and locks that nobody holds."""
         for path in self.root.rglob(f"{files.TEMPORARY}*"):
             if not files.owner_alive(path):
                 path.unlink(missing_ok=True)
+        for path in (self.root / ".locks").glob("*"):
+            with self.claim(path.name):  # taken for a moment where it is free; releasing removes it
+                pass
+
+
+def _is(handle: int, path: Path) -> bool:
+    """Whether an open file is still the one with this name."""
+    with contextlib.suppress(FileNotFoundError):
+        return os.fstat(handle).st_ino == path.stat().st_ino
+    return False
 
 
 def _short(value: Mapping[str, Any]) -> str:

@@ -6,9 +6,10 @@ can place its samples in another file. Both are refused here, from the boxes alo
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
+
+import numpy as np
 
 from videoveil.errors import ContainerNotAllowed, CorruptVideo, TooManyFrames
 from videoveil.media.limits import Limits
@@ -21,6 +22,7 @@ _FRAGMENTS = (b"mvex", b"moof", b"mdat", b"traf", b"trun")
 _DEPTH = 12
 _BOXES = 1_000_000
 _TRACKS = 1000
+_REFERENCES = 256  # data references of one track; recorders write one
 
 
 @dataclass(frozen=True)
@@ -46,9 +48,10 @@ class _Track:
 
     def placed(self) -> int:
         """Samples that the chunk tables give a place to."""
-        runs = [struct.unpack_from(">II", self.runs, at) for at in range(0, len(self.runs) - 11, 12)]
-        ends = [first for first, _ in runs[1:]] + [self.chunks + 1]
-        return sum(max(0, min(end, self.chunks + 1) - first) * each for (first, each), end in zip(runs, ends))
+        runs = np.frombuffer(self.runs[: len(self.runs) // 12 * 12], ">u4").reshape(-1, 3)
+        first, each = runs[:, 0].astype(np.float64), runs[:, 1].astype(np.float64)
+        end = np.minimum(np.append(first[1:], self.chunks + 1), self.chunks + 1)[: len(first)]
+        return int((np.maximum(0, end - first) * each).sum())
 
     @property
     def index_entries(self) -> int:
@@ -155,7 +158,9 @@ def _note(file: LocalFile, box: Box, track: _Track) -> None:
 
 def _external_reference(file: LocalFile, dref: Box) -> str:
     """The first data reference without the "in this file" flag."""
-    for entry in _children(file, dref.body + 8, min(dref.end, file.size), dref.depth + 1):
+    for count, entry in enumerate(_children(file, dref.body + 8, min(dref.end, file.size), dref.depth + 1)):
+        if count == _REFERENCES:
+            return f"more than {_REFERENCES} data references"
         flags = _number(file, entry.body)
         if not flags & 1:
             where = file.read_at(entry.body + 4, min(80, max(0, entry.end - entry.body - 4)))

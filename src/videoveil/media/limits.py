@@ -22,8 +22,8 @@ class Limits:
     """Seconds from the first to the last frame."""
     frames: int = 10_000_000
     """Number of frames, and of samples that a container's tables may describe."""
-    pixels: int = 8192 * 4608
-    """Width times height (8K is 7680 × 4320)."""
+    pixels: int = 2**24
+    """Width times height. 4K and 5K pass; 8K (7680 × 4320) must be allowed, as a decoder may keep 16 pictures of it."""
     frame_bytes: int = 512 * 2**20
     """Memory of one decoded picture together with its RGB copy."""
     stall: float = 30.0

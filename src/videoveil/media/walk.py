@@ -11,6 +11,7 @@ recording.
 from __future__ import annotations
 
 import struct
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 
@@ -30,12 +31,17 @@ def stored_pictures(file: LocalFile, container: Container, watch: Watch) -> tupl
     return walk(_Bytes(file, watch)) if walk else None
 
 
+SLOWEST = 10e6  # bytes per second of the slowest disk a whole file is read from
+
+
 class _Bytes:
-    """Small reads through one window of the file; a walk over absurdly many tiny blocks runs into the watch."""
+    """Small reads through one window of the file; a walk over absurdly many tiny blocks runs out of time."""
 
     def __init__(self, file: LocalFile, watch: Watch):
         self.file, self.size, self.path, self._watch = file, file.size, file.path, watch
         self._start, self._window = 0, b""
+        # a sound file may be large and its disk slow: the longer it is, the longer the walk may take
+        self._until = time.monotonic() + watch.limit + file.size / SLOWEST
 
     def at(self, position: int, count: int) -> bytes:
         """`count` bytes; a file that ends before them is cut off."""
@@ -43,10 +49,16 @@ class _Bytes:
             raise self.cut(position)
         offset = position - self._start
         if offset < 0 or offset + count > len(self._window):
-            self._watch.check()
+            self.tick()
             self._start, self._window = position, self.file.read_at(position, max(count, _WINDOW))
             offset = 0
         return self._window[offset : offset + count]
+
+    def tick(self) -> None:
+        """Reading on is progress, as long as the whole walk keeps within its time."""
+        if time.monotonic() < self._until:
+            self._watch.progress()
+        self._watch.check()
 
     def cut(self, position: int) -> CorruptVideo:
         return CorruptVideo(
@@ -382,7 +394,7 @@ def check_transport(file: LocalFile, pid: int, watch: Watch) -> None:
     if file.size < 3 * _TS_PACKET or any(data.at(i * _TS_PACKET, 1) != b"\x47" for i in range(3)):
         return
     for start in range(0, file.size - _TS_PACKET + 1, _TS_BLOCK * _TS_PACKET):
-        watch.check()
+        data.tick()
         block = file.read_at(start, _TS_BLOCK * _TS_PACKET)
         rows = np.frombuffer(block, np.uint8)[: len(block) // _TS_PACKET * _TS_PACKET].reshape(-1, _TS_PACKET)
         lost = np.flatnonzero(rows[:, 0] != 0x47)

@@ -150,9 +150,7 @@ def test_videos_hold_the_frames_of_their_plays(name: str, tmp_path: Path) -> Non
 
 def test_a_whole_twin_verifies_and_a_damaged_one_says_what_is_wrong(tmp_path: Path) -> None:
     twin = twins.plan("thumos14", seed=0, size="tiny")
-    render(
-        replace(twin, reels=tuple(replace(r, play=replace(r.play, frames=20)) for r in twin.reels)), tmp_path
-    )
+    render(twin, tmp_path, processes=2)
     report = verify("thumos14", tmp_path)
     assert report.problems == ()
     assert report.decoded
@@ -166,6 +164,29 @@ def test_a_whole_twin_verifies_and_a_damaged_one_says_what_is_wrong(tmp_path: Pa
     assert len(report.problems) == 2
     assert any(first.stem in p for p in report.problems)
     assert any(second.stem in p and "missing" in p for p in report.problems)
+
+
+def test_videos_shorter_than_their_annotations_are_found(tmp_path: Path) -> None:
+    twin = twins.plan("thumos14", seed=0, size="tiny")
+    render(
+        replace(twin, reels=tuple(replace(r, play=replace(r.play, frames=20)) for r in twin.reels)), tmp_path
+    )
+    problems = verify("thumos14", tmp_path).problems
+    assert len(problems) == len(twin.reels)
+    assert all("the annotations say 10.00 s" in problem for problem in problems)
+
+
+def test_another_twin_is_never_mixed_into_a_folder(tmp_path: Path) -> None:
+    first = short(twins.plan("ucf101", seed=0), keep=1)
+    render(first, tmp_path / "a")
+    assert render(first, tmp_path / "a").frames == 0  # the same again: nothing to do
+    for other in (short(twins.plan("ucf101", seed=1), keep=1), short(twins.plan("hmdb51", seed=0), keep=1)):
+        with pytest.raises(UsageError, match="holds another twin"):
+            render(other, tmp_path / "a")
+    (tmp_path / "b").mkdir()
+    (tmp_path / "b" / "holiday.mp4").touch()
+    with pytest.raises(UsageError, match="folder of its own"):
+        render(first, tmp_path / "b")
 
 
 def test_unknown_twins_and_sizes_are_usage_errors(tmp_path: Path) -> None:

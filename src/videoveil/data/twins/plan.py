@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import time
 from collections.abc import Mapping
 from concurrent.futures import ProcessPoolExecutor
@@ -21,6 +22,7 @@ from videoveil.errors import UsageError
 
 WIDTH, HEIGHT = 160, 120  # 4:3 like most of the originals, small enough to render in bulk
 RATE = Fraction(25)
+MARKER = ".twin"  # names what a folder holds; loaders do not look at it
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +121,7 @@ def render(twin: Twin, root: str | Path, processes: int = 1) -> TwinReport:
     began, root = time.perf_counter(), Path(root)
     if processes < 1:
         raise UsageError(f"processes={processes}: must be at least 1")
+    _mark(twin, root)
     todo = [shot for shot in twin.shots() if not (root / shot.path).exists()]
     if processes == 1 or len(todo) < 2:
         frames = sum(_render_one(shot, root) for shot in todo)
@@ -133,6 +136,22 @@ def render(twin: Twin, root: str | Path, processes: int = 1) -> TwinReport:
         files.write_bytes(root / path, content)
     count = len(twin.reels) + len(twin.stills) + len(twin.files)
     return TwinReport(twin.name, str(root), count, frames, time.perf_counter() - began)
+
+
+def _mark(twin: Twin, root: Path) -> None:
+    """Note which twin this folder holds, so that another one is never mixed into it."""
+    marker = root / MARKER
+    plays = hashlib.sha256(repr([(shot.path, shot.play) for shot in twin.shots()]).encode()).hexdigest()
+    mine = f"{twin.name} {plays}\n"
+    if marker.is_file():
+        if marker.read_text("utf-8") != mine:
+            raise UsageError(
+                f"{root}: holds another twin ({marker.read_text('utf-8').split()[0]}, other seed or size)"
+            )
+        return
+    if root.is_dir() and any(root.iterdir()):
+        raise UsageError(f"{root}: is not empty; a twin needs a folder of its own")
+    files.write_text(marker, mine)
 
 
 def _render_one(shot: Reel | Still, root: Path) -> int:
