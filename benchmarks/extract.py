@@ -67,7 +67,7 @@ def lengthen(source: Path, destination: Path, times: int) -> None:
 
 
 PEAK = """
-import resource, sys
+import sys
 from pathlib import Path
 from videoveil.data.records import Dataset, Item
 from videoveil.encoders import create
@@ -75,12 +75,15 @@ from videoveil.features.extract import extract, recipe_for
 path = Path(sys.argv[1]); encoder = create("tiny")
 dataset = Dataset("long", path.parent, (Item("v", path, "train"),))
 report = extract(dataset, sys.argv[2], encoder, recipe_for(encoder, static=10))
-print(report.clips, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+print(report.clips, int(open("/proc/self/status").read().split("VmHWM:")[1].split()[0]))
 """
 
 
 def peak(path: Path, store: Path) -> tuple[int, int]:
-    """Clips and peak memory (KiB) of extracting one file in a process of its own."""
+    """Clips and peak memory (KiB) of extracting one file in a process of its own.
+
+    From /proc, since getrusage's peak is inherited from the process that started it.
+    """
     done = subprocess.run(
         [sys.executable, "-c", PEAK, path, store], capture_output=True, text=True, check=True
     )
