@@ -1,0 +1,1 @@
+"""What can be learnt and scored on videos or features: the utility tasks and their metrics."""

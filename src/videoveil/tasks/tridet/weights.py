@@ -1,0 +1,67 @@
+"""Weight and checkpoint files: one safetensors file each, with everything that is not a tensor as JSON inside."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import save_file
+from torch import Tensor, nn
+
+from videoveil import files
+from videoveil.encoders.checkpoints import differences, read_safetensors
+from videoveil.errors import CheckpointError
+
+State = Mapping[str, Tensor]
+
+
+def write(destination: str | Path, form: str, tensors: State, facts: Mapping[str, Any]) -> None:
+    """One file, whole or absent."""
+    plain = {name: tensor.detach().cpu().clone().contiguous() for name, tensor in tensors.items()}
+    text = json.dumps(dict(facts), sort_keys=True, ensure_ascii=False)
+    with files.atomic_path(destination) as temporary:
+        save_file(plain, temporary, metadata={"format": form, "facts": text})
+
+
+def read(source: str | Path, form: str) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """What `write` wrote in the same format; any other file is refused."""
+    tensors, metadata = read_safetensors(source)
+    if metadata.get("format") != form:
+        raise CheckpointError(f"{source}: format {metadata.get('format')!r}, expected {form!r}")
+    try:
+        facts: dict[str, Any] = json.loads(metadata["facts"])
+    except (KeyError, ValueError) as error:
+        raise CheckpointError(f"{source}: its metadata is damaged ({error})") from error
+    return dict(tensors), facts
+
+
+def fill(network: nn.Module, tensors: State, source: str) -> None:
+    """Load weights; every missing, unknown or misshapen one is listed."""
+    if problems := differences(network, tensors):
+        raise CheckpointError("\n".join([f"{source}: not the weights of this network", *problems]))
+    network.load_state_dict(dict(tensors))
+
+
+def part(tensors: State, name: str) -> dict[str, Tensor]:
+    """The tensors whose name starts with `name.`, without it."""
+    prefix = f"{name}."
+    return {key.removeprefix(prefix): t for key, t in tensors.items() if key.startswith(prefix)}
+
+
+def optimizer_tensors(optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
+    """Moments and step counts as `<parameter number>.<name>`."""
+    state = optimizer.state_dict()["state"]
+    return {f"{n}.{name}": torch.as_tensor(value) for n, row in state.items() for name, value in row.items()}
+
+
+def fill_optimizer(optimizer: torch.optim.Optimizer, tensors: State) -> None:
+    """Put back what `optimizer_tensors` took out."""
+    state: dict[int, dict[str, Tensor]] = defaultdict(dict)
+    for key, tensor in tensors.items():
+        number, _, name = key.partition(".")
+        state[int(number)][name] = tensor
+    optimizer.load_state_dict({**optimizer.state_dict(), "state": dict(state)})
