@@ -14,7 +14,7 @@ import typer
 from videoveil.errors import UsageError, VeilError
 
 if TYPE_CHECKING:
-    from videoveil.data.records import Dataset
+    from videoveil.tasks.base import Score, Source
 
 app = typer.Typer(
     name="veil",
@@ -208,11 +208,12 @@ def extract(
     as_json: Json = False,
 ) -> None:
     """Run a frozen encoder over SOURCE and keep its features in STORE; run again to do only what is missing."""
+    from videoveil.data.registry import open_source
     from videoveil.encoders.registry import create
     from videoveil.features.extract import extract as run
     from videoveil.features.extract import recipe_for
 
-    dataset = load_source(source, _options(option), skip_bad=skip_bad)
+    dataset = open_source(source, _options(option), skip_bad=skip_bad)
     network = create(encoder, weights=weights, seed=seed)
     recipe = recipe_for(network, clips=clips, static=static, tokens=tokens)
     with _progress(f"extracting {dataset.name}", quiet=as_json) as advance:
@@ -240,16 +241,165 @@ def extract(
     print(f"bottleneck: {report.bottleneck}")
 
 
-def load_source(source: str, options: dict[str, str], *, skip_bad: bool = False) -> Dataset:
-    """DATASET:ROOT, or a plain folder (videos anywhere below it, without labels)."""
-    from videoveil.data import registry
+# --- tasks -------------------------------------------------------------------------------------------------
 
-    name, colon, root = source.partition(":")
-    if colon and name in registry.names():
-        return registry.load(name, root, options, skip_bad=skip_bad)
-    if Path(source).is_dir():
-        return registry.load("videos", source, options, skip_bad=skip_bad)
-    raise UsageError(f"{source}: neither a folder nor DATASET:ROOT with one of {', '.join(registry.names())}")
+Store = Annotated[Path | None, typer.Option("--features", help="A feature store, see `veil extract`.")]
+Data = Annotated[str | None, typer.Option(help="DATASET:ROOT, for tasks that look at the videos themselves.")]
+DatasetName = Annotated[str | None, typer.Option(help="Which dataset, where a store has several.")]
+Device = Annotated[str, typer.Option(help="'auto', 'cpu', 'cuda', 'cuda:1', …")]
+
+
+@app.command("train-task")
+def train_task(
+    task: Annotated[str, typer.Argument(help="action, action-network, detection or anomaly.")],
+    out: Annotated[Path, typer.Option(help="The run folder; run again to go on with a killed run.")],
+    features: Store = None,
+    data: Data = None,
+    dataset: DatasetName = None,
+    split: Annotated[str, typer.Option(help="What to train on.")] = "train",
+    preset: Annotated[str | None, typer.Option(help="Named settings; the first one unless given.")] = None,
+    change: Annotated[
+        list[str] | None,
+        typer.Option("--set", help="Replace one setting, as NAME=VALUE; repeatable."),
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Same seed, same weights.")] = 0,
+    device: Device = "auto",
+    cut: Annotated[
+        bool, typer.Option(help="detection: cut annotations outside their video instead of refusing them.")
+    ] = False,
+    option: Options = None,
+    as_json: Json = False,
+) -> None:
+    """Train TASK on features (or on videos) and keep the model in a run folder."""
+    from videoveil.tasks import registry, runs
+    from videoveil.tasks.detection import ActionDetection
+
+    kind = registry.kind(task)
+    made = kind.make(kind.config(preset, _options(change, "--set")))
+    if cut and not isinstance(made, ActionDetection):
+        raise UsageError("--cut: only detection has annotations in time")
+    if isinstance(made, ActionDetection):
+        made = ActionDetection(made.config, cut)
+    source = _source(kind.name, kind.reads, kind.clips, features, data, dataset, split, option)
+    origin = {"origin": data, "options": _options(option)} if data else {}
+    with _steps(f"training {task}", quiet=as_json) as advance:
+        fitted = runs.train(made, source, out, seed=seed, device=device, progress=advance, origin=origin)
+    history = list(getattr(fitted, "history", ()))
+    if as_json:
+        _print_json({"run": str(out), "task": task, "epochs": len(history), "last": history[-1:]})
+    else:
+        print(f"{task}: {len(history)} epochs → {out}; `veil score {out}` tells what it is worth")
+
+
+@app.command()
+def score(
+    run: Annotated[Path, typer.Argument(help="A folder that `veil train-task` wrote.")],
+    features: Store = None,
+    data: Data = None,
+    dataset: DatasetName = None,
+    split: Annotated[str, typer.Option(help="What to score on.")] = "test",
+    option: Options = None,
+    as_json: Json = False,
+) -> None:
+    """Score RUN on test data, by default of the dataset it was trained on, beside the level of a blind guess."""
+    from videoveil.tasks import registry, runs
+
+    opened = runs.Run.open(run)
+    source: Source | None = None
+    if features or data:
+        kind = registry.kind(opened.task)
+        source = _source(kind.name, kind.reads, kind.clips, features, data, dataset, split, option)
+    elif option:
+        raise UsageError("--option belongs to --data")
+    found = runs.score(opened, source, split=split)
+    if as_json:
+        _print_json(found.to_json())
+    else:
+        _print_score(found)
+
+
+@app.command()
+def predict(
+    video: Path,
+    task: Annotated[str, typer.Option(help="action, detection or anomaly.")],
+    model: Annotated[Path, typer.Option(help="A folder that `veil train-task` wrote.")],
+    out: Annotated[Path | None, typer.Option(help="Where to write the JSON; default: print it.")] = None,
+    plot: Annotated[Path | None, typer.Option(help="Where to draw it: .png, .svg or .pdf.")] = None,
+    truth: Annotated[
+        str | None,
+        typer.Option(
+            help="What really happens: START-END[:LABEL] in seconds, comma between, or a JSON file."
+        ),
+    ] = None,
+    weights: Annotated[str | None, typer.Option(help="Of the encoder, where it has none of its own.")] = None,
+    least: Annotated[float, typer.Option(help="Leave out detections less certain than this.")] = 0.05,
+    device: Device = "auto",
+) -> None:
+    """Say what happens in VIDEO and when: JSON with times in seconds, and a picture."""
+    from videoveil import files
+    from videoveil.report.timeline import draw
+    from videoveil.tasks.predict import predict as run
+    from videoveil.tasks.predict import read_truth
+    from videoveil.tasks.runs import Run
+
+    known = read_truth(truth) if truth else ()
+    found = run(video, Run.open(model), task, weights=weights, device=device, least=least, truth=known)
+    if plot is not None:
+        draw(found, plot)
+    if out is not None:
+        files.write_json(out, found.to_json())
+    else:
+        _print_json(found.to_json())
+
+
+def _source(
+    task: str,
+    reads: str,
+    clips: str,
+    features: Path | None,
+    data: str | None,
+    dataset: str | None,
+    split: str,
+    option: list[str] | None,
+) -> Source:
+    """The data a task was pointed at; pointed at the wrong kind, the message says what to do."""
+    from videoveil.data.registry import open_source
+    from videoveil.features.store import FeatureStore
+    from videoveil.tasks.base import Clips, Features
+
+    if (features is None) == (data is None):
+        raise UsageError("give either --features STORE or --data DATASET:ROOT")
+    if reads == "features":
+        if features is None:
+            raise UsageError(
+                f"{task} learns from features: `veil extract {data} STORE --clips {clips}`, then --features STORE"
+            )
+        return Features(FeatureStore.open(features), dataset, split)
+    if data is None:
+        raise UsageError(f"{task} looks at the videos themselves: give --data DATASET:ROOT")
+    return Clips(open_source(data, _options(option)), split)
+
+
+def _print_score(found: Score) -> None:
+    rows = [[m.name, _percent(m.value), _percent(m.chance)] for m in found.metrics]
+    _table([f"{found.task}, {found.items} test items", "score", "chance"], rows)
+    print(f"chance: {found.baseline}")
+    if found.per_class:
+        columns = sorted({key for values in found.per_class.values() for key in values})
+        cells = [
+            [name, *(_cell(key, values.get(key)) for key in columns)]
+            for name, values in found.per_class.items()
+        ]
+        print()
+        _table(["class", *columns], cells)
+
+
+def _percent(value: float | None) -> str:
+    return "-" if value is None else f"{100 * value:.1f} %"
+
+
+def _cell(column: str, value: float | None) -> str:
+    return f"{value:g}" if column == "videos" and value is not None else _percent(value)
 
 
 @app.command()
@@ -275,12 +425,12 @@ def doctor(as_json: Json = False) -> None:
 # --- printing ----------------------------------------------------------------------------------------------
 
 
-def _options(pairs: list[str] | None) -> dict[str, str]:
+def _options(pairs: list[str] | None, flag: str = "--option") -> dict[str, str]:
     options = {}
     for pair in pairs or []:
         key, equals, value = pair.partition("=")
         if not equals or not key:
-            raise UsageError(f"--option {pair!r}: write it as KEY=VALUE")
+            raise UsageError(f"{flag} {pair!r}: write it as KEY=VALUE")
         options[key] = value
     return options
 
@@ -305,11 +455,11 @@ def _table(columns: list[str], rows: list[list[str]]) -> None:
     Console(width=None if sys.stdout.isatty() else 400, highlight=False).print(table)
 
 
-class _progress:
-    """A progress bar on a terminal, nothing elsewhere; call it with (done, total, clips)."""
+class _bar:
+    """A progress bar on a terminal, nothing elsewhere; call it with (done, total, figure)."""
 
-    def __init__(self, title: str, *, quiet: bool):
-        self.title, self.show = title, not quiet and sys.stderr.isatty()
+    def __init__(self, title: str, figure: str, *, quiet: bool):
+        self.title, self.figure, self.show = title, figure, not quiet and sys.stderr.isatty()
 
     def __enter__(self) -> Any:
         if not self.show:
@@ -321,17 +471,27 @@ class _progress:
             TextColumn("{task.description}"),
             BarColumn(),
             MofNCompleteColumn(),
-            TextColumn("{task.fields[clips]} clips"),
+            TextColumn("{task.fields[figure]}"),
             TimeRemainingColumn(),
             console=Console(stderr=True),
         )
         self.bar.start()
-        task = self.bar.add_task(self.title, total=None, clips=0)
-        return lambda done, total, clips: self.bar.update(task, completed=done, total=total, clips=clips)
+        task = self.bar.add_task(self.title, total=None, figure="")
+        return lambda done, total, value: self.bar.update(
+            task, completed=done, total=total, figure=self.figure.format(value)
+        )
 
     def __exit__(self, *_: object) -> None:
         if self.show:
             self.bar.stop()
+
+
+def _progress(title: str, *, quiet: bool) -> _bar:
+    return _bar(title, "{} clips", quiet=quiet)
+
+
+def _steps(title: str, *, quiet: bool) -> _bar:
+    return _bar(title, "loss {:.4f}", quiet=quiet)
 
 
 if __name__ == "__main__":

@@ -23,7 +23,7 @@ import torch
 from torch import Tensor
 
 import videoveil
-from videoveil import files
+from videoveil import devices, files
 from videoveil.data.records import Dataset, Item
 from videoveil.errors import BadItems, CorruptVideo, StoreError, UsageError, VeilError
 from videoveil.features.clips import Outline, Sample, open_clips
@@ -95,20 +95,9 @@ def extract(
     identity = {"name": encoder.name, "hash": encoder.content_hash(), "width": encoder.width}
     store = FeatureStore.create(root, identity, recipe)
     store.check_index(dataset)
-    return _Extraction(dataset, store, encoder, batch, workers, _device(device), skip_bad, progress).run()
-
-
-def _device(name: str) -> torch.device:
-    if name == "auto":
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    try:
-        device = torch.device(name)
-        torch.empty(1, device=device)
-    except (RuntimeError, AssertionError) as error:
-        raise UsageError(
-            f"device {name!r} cannot be used here ({str(error).splitlines()[0]}); try 'cpu'"
-        ) from error
-    return device
+    return _Extraction(
+        dataset, store, encoder, batch, workers, devices.choose(device), skip_bad, progress
+    ).run()
 
 
 @dataclass
@@ -132,6 +121,37 @@ class _Job:
         if not self.decoded or self.error is not None or plan is None:
             return self.decoded
         return len(self.clips) == len(plan.starts) and len(self.static) == len(plan.static_frames)
+
+    def take(self, sample: Sample, pooled: np.ndarray, tokens: np.ndarray | None) -> None:
+        """Keep what the encoder said of one clip."""
+        (self.clips if sample.kind == "clip" else self.static)[sample.place] = pooled.copy()
+        if tokens is not None and sample.kind == "clip":
+            self.tokens[sample.place] = tokens.copy()
+
+    def features(self, recipe: FeatureRecipe) -> VideoFeatures:
+        """Everything in its place."""
+        plan = self.outline
+        if plan is None:
+            raise StoreError(f"{self.item.id}: finished without an outline")
+        clip = np.stack([self.clips[i] for i in range(len(plan.starts))])
+        tokens = np.stack([self.tokens[i] for i in range(len(plan.starts))]) if recipe.tokens else None
+        static, static_frames = None, None
+        if recipe.static and self.item.kind == "image":  # a still picture is its own static clip
+            static, static_frames = clip, np.zeros(1, dtype=np.int64)
+        elif recipe.static:
+            static = np.stack([self.static[i] for i in range(len(plan.static_frames))])
+            static_frames = np.array(plan.static_frames, dtype=np.int64)
+        return VideoFeatures(
+            clip=clip,
+            starts=np.array(plan.starts, dtype=np.int64),
+            pts=plan.pts,
+            time_base=plan.time_base,
+            frames=plan.frames,
+            rate=plan.rate,
+            tokens=tokens,
+            static=static,
+            static_frames=static_frames,
+        )
 
 
 class _Extraction:
@@ -359,14 +379,8 @@ class _Extraction:
         shape = (self.batch, 3, self.recipe.frames, self.recipe.size, self.recipe.size)
         return torch.randint(0, 256, shape, dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
 
-    @torch.inference_mode()
     def _features(self, pictures: Tensor) -> tuple[Tensor, Tensor | None]:
-        """(B, 3, T, s, s) uint8 → (B, d) and, if asked for, (B, S, d)."""
-        clips = pictures.to(self.device, non_blocking=True).float().div_(255)
-        if not self.recipe.tokens:
-            return self.encoder(clips).float().cpu(), None
-        pooled, tokens = self.encoder.vector_and_tokens(clips)
-        return pooled.float().cpu(), tokens.float().cpu()
+        return encode(self.encoder, pictures, self.device, tokens=self.recipe.tokens)
 
     def _flush(self, waiting: list[tuple[_Job, Sample]]) -> None:
         began = time.perf_counter()
@@ -378,9 +392,7 @@ class _Extraction:
         self.encoded += len(waiting)
         touched: dict[int, _Job] = {}
         for row, (job, sample) in enumerate(waiting):
-            (job.clips if sample.kind == "clip" else job.static)[sample.place] = pooled[row].numpy().copy()
-            if tokens is not None and sample.kind == "clip":
-                job.tokens[sample.place] = tokens[row].numpy().copy()
+            job.take(sample, pooled[row].numpy(), None if tokens is None else tokens[row].numpy())
             touched[id(job)] = job
         for job in touched.values():
             self._hand_over(job)
@@ -405,41 +417,56 @@ class _Extraction:
                     error = str(getattr(job.error, "reason", job.error))
                 else:
                     try:
-                        self.store.write(job.key, self._assemble(job), self._provenance(job))
+                        self.store.write(job.key, job.features(self.recipe), self._provenance(job))
                     except StoreError as refused:  # the item's own fault: NaN from its frames
                         error = str(refused)
             self.busy["write"] += time.perf_counter() - began
             self._settle(job.item, error=error)
-
-    def _assemble(self, job: _Job) -> VideoFeatures:
-        plan = job.outline
-        if plan is None:
-            raise StoreError(f"{job.item.id}: finished without an outline")
-        clip = np.stack([job.clips[i] for i in range(len(plan.starts))])
-        tokens = np.stack([job.tokens[i] for i in range(len(plan.starts))]) if self.recipe.tokens else None
-        static, static_frames = None, None
-        if self.recipe.static and job.item.kind == "image":  # a still picture is its own static clip
-            static, static_frames = clip, np.zeros(1, dtype=np.int64)
-        elif self.recipe.static:
-            static = np.stack([job.static[i] for i in range(len(plan.static_frames))])
-            static_frames = np.array(plan.static_frames, dtype=np.int64)
-        return VideoFeatures(
-            clip=clip,
-            starts=np.array(plan.starts, dtype=np.int64),
-            pts=plan.pts,
-            time_base=plan.time_base,
-            frames=plan.frames,
-            rate=plan.rate,
-            tokens=tokens,
-            static=static,
-            static_frames=static_frames,
-        )
 
     def _provenance(self, job: _Job) -> dict[str, str]:
         return {
             "content": job.content,
             "software": f"videoveil {videoveil.__version__}, torch {torch.__version__}",
         }
+
+
+@torch.inference_mode()
+def encode(
+    encoder: Encoder, pictures: Tensor, device: torch.device, *, tokens: bool
+) -> tuple[Tensor, Tensor | None]:
+    """(B, 3, T, s, s) uint8 → (B, d) and, if asked for, (B, S, d)."""
+    clips = pictures.to(device, non_blocking=True).float().div_(255)
+    if not tokens:
+        return encoder(clips).float().cpu(), None
+    pooled, kept = encoder.vector_and_tokens(clips)
+    return pooled.float().cpu(), kept.float().cpu()
+
+
+def features_of(
+    item: Item, encoder: Encoder, recipe: FeatureRecipe, *, batch: int = 8, device: str = "auto"
+) -> VideoFeatures:
+    """The features of one item, as an extraction would store them, without a store. Clips are encoded as they come."""
+    chosen = devices.choose(device)
+    encoder = encoder.to(chosen).eval()
+    job = _Job(item, "", "")
+    job.outline, samples = open_clips(item, recipe)
+    waiting: list[Sample] = []
+
+    def flush() -> None:
+        rows = [sample.pictures.expand(-1, recipe.frames, -1, -1) for sample in waiting]
+        pooled, tokens = encode(encoder, torch.stack(rows), chosen, tokens=recipe.tokens)
+        for row, sample in enumerate(waiting):
+            job.take(sample, pooled[row].numpy(), None if tokens is None else tokens[row].numpy())
+        waiting.clear()
+
+    with contextlib.closing(samples):
+        for sample in samples:
+            waiting.append(sample)
+            if len(waiting) == batch:
+                flush()
+    if waiting:
+        flush()
+    return job.features(recipe)
 
 
 def _stamp(item: Item) -> tuple[int, ...]:

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from videoveil.errors import BadItems
+from videoveil.tasks.metrics import average_precision, pr_auc, roc_auc
 from videoveil.tasks.mgfn.evaluation import evaluate, frame_scores, stretch
-from videoveil.tasks.mgfn.metrics import average_precision, pr_auc, roc_auc
 from videoveil.tasks.mgfn.videos import AnomalyVideo
 
 from .synthetic import make_videos

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -34,9 +35,8 @@ def test_a_foreign_or_damaged_file_is_refused(tmp_path: Path) -> None:
     (tmp_path / "broken.safetensors").write_bytes(b"1234")
     with pytest.raises(CheckpointError, match="not a whole safetensors file"):
         FittedTriDet.load(tmp_path / "broken.safetensors")
-    save_file(
-        {"x": torch.zeros(1)}, tmp_path / "bare.safetensors", metadata={"format": FORMAT, "facts": "{}"}
-    )
+    about = json.dumps({"format": FORMAT, "facts": {}})
+    save_file({"x": torch.zeros(1)}, tmp_path / "bare.safetensors", metadata={"about": about})
     with pytest.raises(CheckpointError, match="description is damaged"):
         FittedTriDet.load(tmp_path / "bare.safetensors")
 

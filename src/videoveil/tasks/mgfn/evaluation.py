@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from videoveil.tasks.mgfn.metrics import average_precision, pr_auc, roc_auc
+from videoveil.tasks.metrics import average_precision, pr_auc, roc_auc
 from videoveil.tasks.mgfn.videos import AnomalyVideo, Inspector
 
 ROC_CHANCE = 0.5

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,17 +9,13 @@ from typing import Any
 
 import numpy as np
 import torch
-from safetensors.torch import save_file
-from torch import Tensor
 
-from videoveil import files
-from videoveil.encoders.checkpoints import read_safetensors
-from videoveil.errors import CheckpointError
 from videoveil.tasks.mgfn.config import MGFNConfig
 from videoveil.tasks.mgfn.evaluation import AnomalyReport, evaluate
 from videoveil.tasks.mgfn.inference import snippet_scores
 from videoveil.tasks.mgfn.network import MGFN, from_state
 from videoveil.tasks.mgfn.videos import AnomalyVideo, Inspector
+from videoveil.training import checkpoints
 
 FORMAT = "videoveil-mgfn-1"
 
@@ -62,20 +57,16 @@ class FittedMGFN:
 
     def save(self, destination: str | Path) -> None:
         """Write the weights with everything needed to build the network again."""
-        write_tensors(
-            destination,
-            self.network.state_dict(),
-            {
-                "format": FORMAT,
-                "config": self.config.to_json(),
-                "seed": self.seed,
-                "history": [dict(record) for record in self.history],
-            },
-        )
+        facts = {
+            "config": self.config.to_json(),
+            "seed": self.seed,
+            "history": [dict(record) for record in self.history],
+        }
+        checkpoints.write(destination, FORMAT, self.network.state_dict(), facts)
 
     @classmethod
     def load(cls, source: str | Path) -> FittedMGFN:
-        tensors, facts = read_tensors(source, FORMAT)
+        tensors, facts = checkpoints.read(source, FORMAT)
         config = MGFNConfig.from_json(facts["config"])
         return cls(from_state(tensors, config, str(source)), config, facts["seed"], facts["history"])
 
@@ -95,23 +86,3 @@ def summarise(evaluations: Sequence[Mapping[str, float]], last: int = 10) -> dic
         found[f"{name}_mean_of_last_{last}"] = sum(recent) / len(recent)
         found[f"{name}_best_selected_on_test"] = max(values)
     return found
-
-
-def write_tensors(destination: str | Path, tensors: Mapping[str, Tensor], facts: Mapping[str, Any]) -> None:
-    """One file, whole or absent: tensors, and the rest as JSON in its metadata."""
-    plain = {name: tensor.detach().cpu().clone().contiguous() for name, tensor in tensors.items()}
-    with files.atomic_path(destination) as temporary:
-        save_file(plain, temporary, metadata={"facts": json.dumps(dict(facts), sort_keys=True)})
-
-
-def read_tensors(source: str | Path, expected_format: str) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """What `write_tensors` wrote; any other file is refused."""
-    tensors, metadata = read_safetensors(source)
-    try:
-        facts = json.loads(metadata["facts"])
-        found = facts["format"]
-    except (KeyError, ValueError, TypeError) as error:
-        raise CheckpointError(f"{source}: not a file of format {expected_format} ({error!r})") from error
-    if found != expected_format:
-        raise CheckpointError(f"{source}: format {found!r}, expected {expected_format!r}")
-    return dict(tensors), facts

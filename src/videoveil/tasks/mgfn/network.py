@@ -61,8 +61,10 @@ class Glance(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         qkv = self.to_qkv(self.norm(x))  # (N, 3·d, T)
         heads = qkv.unflatten(1, (3, self.heads, HEAD)).transpose(-1, -2)  # (N, 3, heads, T, 64)
-        # contiguous: only then is the kernel used that never holds T × T numbers; its scale is 64^-½
-        mixed = F.scaled_dot_product_attention(*heads.contiguous().unbind(1))
+        # contiguous: only then is the kernel used that never holds T × T numbers; its scale is 64^-½. Each of the three
+        # for itself: a view into all of them has strides that some GPU kernels refuse
+        query, key, value = (part.contiguous() for part in heads.unbind(1))
+        mixed = F.scaled_dot_product_attention(query, key, value)
         out: Tensor = self.to_out(mixed.transpose(-1, -2).flatten(1, 2))  # (N, d, T)
         return out
 

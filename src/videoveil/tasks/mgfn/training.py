@@ -14,16 +14,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
-from videoveil import files
-from videoveil.errors import CheckpointError, Diverged, UsageError
+from videoveil import devices, files
+from videoveil.errors import CheckpointError, Diverged
 from videoveil.tasks.mgfn.config import MGFNConfig
-from videoveil.tasks.mgfn.fitted import FittedMGFN, read_tensors, write_tensors
+from videoveil.tasks.mgfn.fitted import FittedMGFN
 from videoveil.tasks.mgfn.network import MGFN
 from videoveil.tasks.mgfn.objective import Losses, losses
 from videoveil.tasks.mgfn.training_set import TrainingSet, class_batch, epoch_batches, prepare
 from videoveil.tasks.mgfn.videos import AnomalyVideo, Inspector
+from videoveil.training import checkpoints, seeds
 
 if TYPE_CHECKING:
     from lightning.fabric import Fabric
@@ -61,7 +62,14 @@ def fit(
     if test is not None:
         _check_test(test, data.width)
     return _Training(
-        data, config, seed, run, test, test_every, progress, fabric or _fabric(device, config)
+        data,
+        config,
+        seed,
+        run,
+        test,
+        test_every,
+        progress,
+        fabric or devices.make_fabric(device, config.precision),
     ).run()
 
 
@@ -70,28 +78,6 @@ def _check_test(test: Iterable[AnomalyVideo], width: int) -> None:
     for video in test:
         inspector.admit(video)
     inspector.settle("anomaly test videos")
-
-
-def _fabric(device: str, config: MGFNConfig) -> Fabric:
-    from videoveil import _torchvision  # noqa: F401 - must come before lightning
-    from lightning.fabric import Fabric  # isort: skip
-
-    if device == "auto":
-        device = "cuda" if torch.cuda.is_available() else "cpu"
-    try:
-        chosen = torch.device(device)
-        torch.empty(1, device=chosen)
-    except (RuntimeError, AssertionError) as error:
-        reason = str(error).splitlines()[0]
-        raise UsageError(f"device {device!r} cannot be used here ({reason}); try 'cpu'") from error
-    devices = 1 if chosen.index is None else [chosen.index]
-    return Fabric(accelerator=chosen.type, devices=devices, precision=config.precision)  # type: ignore[arg-type]
-
-
-def epoch_generator(seed: int, purpose: str, epoch: int, rank: int = 0) -> torch.Generator:
-    """Random numbers that depend on nothing but these four."""
-    number = int(files.value_hash([seed, purpose, epoch, rank])[:15], 16)
-    return torch.Generator().manual_seed(number)
 
 
 def build(width: int, config: MGFNConfig, seed: int) -> MGFN:
@@ -144,8 +130,8 @@ class _Training:
         """One pass over the smaller class; the mean of every term."""
         config, fabric = self.config, self.fabric
         rank, ranks = fabric.global_rank, fabric.world_size
-        order = epoch_generator(self.seed, "order", epoch) if config.shuffle else None
-        masks = epoch_generator(self.seed, "mask", epoch, rank)
+        order = seeds.generator(self.seed, "order", epoch, 0) if config.shuffle else None
+        masks = seeds.generator(self.seed, "mask", epoch, rank)
         batches = epoch_batches(self.data, class_batch(config.batch, self.data), order, rank, ranks)
         sums: dict[str, float] = defaultdict(float)
         for i, positions in enumerate(batches):
@@ -186,9 +172,9 @@ class _Training:
     def _save(self, network: MGFN, optimizer: torch.optim.Optimizer) -> None:
         if self.folder is not None and self.fabric.is_global_zero:
             tensors = {f"network.{name}": tensor for name, tensor in network.state_dict().items()}
-            tensors |= optimizer_tensors(optimizer)
-            facts = {"format": CHECKPOINT_FORMAT, "identity": self._identity(), "history": self.history}
-            write_tensors(self.folder / CHECKPOINT, tensors, facts)
+            tensors |= {f"adam.{n}": t for n, t in checkpoints.optimizer_tensors(optimizer).items()}
+            facts = {"identity": self._identity(), "history": self.history}
+            checkpoints.write(self.folder / CHECKPOINT, CHECKPOINT_FORMAT, tensors, facts)
         self.fabric.barrier()
 
     def _resume(self, network: MGFN, optimizer: torch.optim.Optimizer) -> None:
@@ -196,23 +182,15 @@ class _Training:
         path = None if self.folder is None else self.folder / CHECKPOINT
         if path is None or not path.is_file():
             return
-        tensors, facts = read_tensors(path, CHECKPOINT_FORMAT)
-        mine, theirs = self._identity(), facts["identity"]
-        differ = sorted(k for k in mine.keys() | theirs.keys() if mine.get(k) != theirs.get(k))
-        if differ:
-            raise CheckpointError(
-                f"{path}: belongs to a run with other {', '.join(differ)}; use another folder, or the same settings"
-            )
+        tensors, facts = checkpoints.read(path, CHECKPOINT_FORMAT)
+        checkpoints.require_same(path, self._identity(), facts["identity"])
         if len(facts["history"]) > self.config.epochs:
             done = len(facts["history"])
             raise CheckpointError(
                 f"{path}: has {done} epochs, {self.config.epochs} were asked for; use another folder"
             )
-        prefix = "network."
-        network.load_state_dict(
-            {name.removeprefix(prefix): t for name, t in tensors.items() if name.startswith(prefix)}
-        )
-        load_optimizer(optimizer, tensors)
+        checkpoints.fill(network, checkpoints.part(tensors, "network"), str(path))
+        checkpoints.fill_optimizer(optimizer, checkpoints.part(tensors, "adam"))
         self.history = list(facts["history"])
 
 
@@ -228,24 +206,3 @@ def _finite(found: Losses, network: nn.Module, step: int, epoch: int) -> dict[st
             "lower the learning rate, or look at the scale of the features"
         )
     return values
-
-
-def optimizer_tensors(optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
-    """Adam's moments and step counts as `adam.<parameter number>.<name>`."""
-    state = optimizer.state_dict()["state"]
-    return {
-        f"adam.{number}.{name}": torch.as_tensor(value)
-        for number, values in state.items()
-        for name, value in values.items()
-    }
-
-
-def load_optimizer(optimizer: torch.optim.Optimizer, tensors: dict[str, Tensor]) -> None:
-    """Put back what `optimizer_tensors` took out."""
-    state: dict[int, dict[str, Tensor]] = defaultdict(dict)
-    for key, tensor in tensors.items():
-        kind, _, rest = key.partition(".")
-        if kind == "adam":
-            number, _, name = rest.partition(".")
-            state[int(number)][name] = tensor
-    optimizer.load_state_dict({**optimizer.state_dict(), "state": dict(state)})

@@ -8,14 +8,15 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from videoveil.errors import CheckpointError
-from videoveil.tasks.tridet import weights
 from videoveil.tasks.tridet.config import TriDetConfig
 from videoveil.tasks.tridet.evaluation import DetectionScores, evaluate, truth_of
 from videoveil.tasks.tridet.inference import detect
 from videoveil.tasks.tridet.network import TriDet, from_published
 from videoveil.tasks.tridet.records import Detections, DetectionVideo
+from videoveil.training import checkpoints
 
 FORMAT = "videoveil-tridet-1"
 
@@ -55,28 +56,34 @@ class FittedTriDet:
         self.network.to(device)
         return self
 
-    def save(self, destination: str | Path) -> None:
-        """Write the weights with everything needed to build the network again."""
-        facts = {
+    def facts(self) -> dict[str, Any]:
+        """Everything but the weights that is needed to build the detector again."""
+        return {
             "width": self.network.width,
             "classes": list(self.classes),
             "config": self.config.to_json(),
             "seed": self.seed,
             "history": [dict(record) for record in self.history],
         }
-        weights.write(destination, FORMAT, self.network.state_dict(), facts)
 
     @classmethod
-    def load(cls, source: str | Path) -> FittedTriDet:
-        tensors, facts = weights.read(source, FORMAT)
+    def of_facts(cls, tensors: Mapping[str, Tensor], facts: Mapping[str, Any], source: str) -> FittedTriDet:
         try:
             classes, config = tuple(facts["classes"]), TriDetConfig.from_json(facts["config"])
             network = TriDet(facts["width"], len(classes), config)
             seed, history = facts["seed"], facts["history"]
         except (KeyError, TypeError) as error:
             raise CheckpointError(f"{source}: its description is damaged ({error!r})") from error
-        weights.fill(network, tensors, str(source))
+        checkpoints.fill(network, tensors, source)
         return cls(network, classes, seed, history)
+
+    def save(self, destination: str | Path) -> None:
+        """Write the weights with everything needed to build the network again."""
+        checkpoints.write(destination, FORMAT, self.network.state_dict(), self.facts())
+
+    @classmethod
+    def load(cls, source: str | Path) -> FittedTriDet:
+        return cls.of_facts(*checkpoints.read(source, FORMAT), str(source))
 
     @classmethod
     def of_published(
@@ -95,5 +102,5 @@ class FittedTriDet:
                 "no backbone.embd.0.conv.weight of three dimensions: not a TriDet checkpoint"
             )
         network = TriDet(first.shape[1], len(classes), config or TriDetConfig())
-        weights.fill(network, tensors, "published checkpoint")
+        checkpoints.fill(network, tensors, "published checkpoint")
         return cls(network, tuple(classes))

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import numpy as np
 
+from videoveil.data.records import Item
 from videoveil.errors import BadItems, MissingItems, UsageError
-from videoveil.features.store import FeatureRecipe, FeatureStore, StoredItem, VideoFeatures
+from videoveil.features.store import FeatureRecipe, FeatureStore, VideoFeatures
 from videoveil.tasks.tridet.activitynet import AnnotatedVideo
 from videoveil.tasks.tridet.records import DetectionVideo
 
@@ -34,7 +35,7 @@ def from_store(
 
     A video whose clips do not lie on the recipe's grid is an error, because its segments would be learnt elsewhere.
     """
-    stride, window = window_of(store.recipe)
+    stride, _ = window_of(store.recipe)
     videos, wrong = [], []
     for stored in store.items(name, split):
         features = store.read(stored)
@@ -50,19 +51,25 @@ def from_store(
         elif first:
             wrong.append(f"{stored.item.id}: a part of a longer file; detection works on whole videos")
         else:
-            videos.append(_video(store, stored, features, rate, stride, window))
+            read = _StoredFeatures(store, stored.key)
+            videos.append(make_video(stored.item, read, features, rate, store.recipe))
     if wrong:
         raise BadItems(f"{store.root}: {len(wrong)} videos cannot be used for detection:", wrong)
     return videos
 
 
-def _video(
-    store: FeatureStore, stored: StoredItem, features: VideoFeatures, rate: Fraction, stride: int, window: int
+def make_video(
+    item: Item,
+    array: np.ndarray | Callable[[], np.ndarray],
+    features: VideoFeatures,
+    rate: Fraction,
+    recipe: FeatureRecipe,
 ) -> DetectionVideo:
-    item = stored.item
+    """A video from its record and what its features were made with."""
+    stride, window = window_of(recipe)
     return DetectionVideo(
         id=item.id,
-        features=_StoredFeatures(store, stored.key),
+        features=array,
         fps=rate,
         feat_stride=stride,
         num_frames=window,

@@ -7,7 +7,6 @@ the number of processes changes what is learnt.
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import math
 from collections.abc import Callable, Iterator, Sequence
@@ -20,9 +19,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from videoveil import files
-from videoveil.errors import CheckpointError, Diverged, UsageError
-from videoveil.tasks.tridet import grid, weights
+from videoveil import devices, files
+from videoveil.errors import Diverged, UsageError
+from videoveil.tasks.tridet import grid
 from videoveil.tasks.tridet.assign import Target
 from videoveil.tasks.tridet.checks import check
 from videoveil.tasks.tridet.config import TriDetConfig
@@ -32,6 +31,7 @@ from videoveil.tasks.tridet.network import TriDet, build, draw_paths
 from videoveil.tasks.tridet.optimise import learning_rate, optimizer, update_average
 from videoveil.tasks.tridet.records import DetectionVideo
 from videoveil.tasks.tridet.truncate import draw_noise, truncate
+from videoveil.training import checkpoints, seeds
 
 if TYPE_CHECKING:
     from lightning.fabric import Fabric
@@ -63,35 +63,14 @@ def fit(
     config = config or TriDetConfig()
     width = check(videos, classes)
     ordered = tuple(sorted(videos, key=lambda video: video.id))
-    fabric = fabric or _fabric(device, config)
+    fabric = fabric or devices.make_fabric(device, config.precision)
     network = build(width, len(classes), config, seed)
     return _Training(ordered, tuple(classes), config, seed, run, progress, fabric, network).run()
 
 
-def _fabric(device: str, config: TriDetConfig) -> Fabric:
-    from videoveil import _torchvision  # noqa: F401 - must come before lightning
-    from lightning.fabric import Fabric  # isort: skip
-
-    if device == "auto":
-        device = "cuda" if torch.cuda.is_available() else "cpu"
-    try:
-        chosen = torch.device(device)
-        torch.empty(1, device=chosen)
-    except (RuntimeError, AssertionError) as error:
-        reason = str(error).splitlines()[0]
-        raise UsageError(f"device {device!r} cannot be used here ({reason}); try 'cpu'") from error
-    devices = 1 if chosen.index is None else [chosen.index]
-    return Fabric(accelerator=chosen.type, devices=devices, precision=config.precision)
-
-
-def chance(seed: int, purpose: str, epoch: int, video: str = "") -> int:
-    """A seed that depends on nothing but these four."""
-    return int(files.value_hash([seed, purpose, epoch, video])[:15], 16)
-
-
 def epoch_batches(count: int, config: TriDetConfig, seed: int, epoch: int) -> list[list[int]]:
     """Numbers of the videos of every step: a random order, cut into whole batches; the rest waits for next time."""
-    order = np.random.default_rng(chance(seed, "order", epoch)).permutation(count).tolist()
+    order = seeds.rng(seed, "order", epoch).permutation(count).tolist()
     size = min(config.batch_size, count)
     return [order[i : i + size] for i in range(0, count - size + 1, size)]
 
@@ -110,10 +89,10 @@ def sample(
     video: DetectionVideo, classes: Sequence[str], config: TriDetConfig, seed: int, epoch: int
 ) -> Sample:
     """A random window of a video and the residual paths it will take."""
-    rng = np.random.default_rng(chance(seed, "window", epoch, video.id))
+    rng = seeds.rng(seed, "window", epoch, video.id)
     features = torch.from_numpy(np.ascontiguousarray(video.array().T, dtype=np.float32))
     window, target = truncate(features, grid.target(video, classes), config, rng)
-    generator = torch.Generator().manual_seed(chance(seed, "paths", epoch, video.id))
+    generator = seeds.generator(seed, "paths", epoch, video.id)
     return Sample(video.id, window, target, draw_paths(config, generator))
 
 
@@ -142,7 +121,7 @@ class _Training:
         self.average = {name: value.clone() for name, value in self.network.state_dict().items()}
         self.identity = self._identity() if self.folder is not None else {}
         self._resume()
-        with _repeatable():
+        with devices.repeatable():
             for epoch in range(len(self.history), config.epochs):
                 self.history.append({"epoch": epoch, **self._epoch(wrapped, stepper, epoch)})
                 self._save()
@@ -185,8 +164,8 @@ class _Training:
         device, config = self.fabric.device, self.config
         noise = None
         if config.input_noise:
-            seeds = [chance(self.seed, "noise", epoch, one.id) for one in batch]
-            generators = [torch.Generator(device).manual_seed(s) for s in seeds]
+            numbers = [seeds.number(self.seed, "noise", epoch, one.id) for one in batch]
+            generators = [torch.Generator(device).manual_seed(n) for n in numbers]
             noise = [draw_noise(self.network.width, config, generator) for generator in generators]
         return losses(
             wrapped,
@@ -235,9 +214,11 @@ class _Training:
         if self.folder is not None and self.fabric.is_global_zero:
             tensors = {f"network.{name}": t for name, t in self.network.state_dict().items()}
             tensors |= {f"average.{name}": t for name, t in self.average.items()}
-            tensors |= {f"adam.{name}": t for name, t in weights.optimizer_tensors(self.optimizer).items()}
+            tensors |= {
+                f"adam.{name}": t for name, t in checkpoints.optimizer_tensors(self.optimizer).items()
+            }
             facts = {"identity": self.identity, "history": self.history, "normaliser": self.normaliser.value}
-            weights.write(self.folder / CHECKPOINT, FORMAT, tensors, facts)
+            checkpoints.write(self.folder / CHECKPOINT, FORMAT, tensors, facts)
         self.fabric.barrier()
 
     def _resume(self) -> None:
@@ -245,19 +226,12 @@ class _Training:
         path = None if self.folder is None else self.folder / CHECKPOINT
         if path is None or not path.is_file():
             return
-        tensors, facts = weights.read(path, FORMAT)
-        theirs = facts["identity"]
-        differ = sorted(
-            k for k in self.identity.keys() | theirs.keys() if self.identity.get(k) != theirs.get(k)
-        )
-        if differ:
-            raise CheckpointError(
-                f"{path}: belongs to a run with other {', '.join(differ)}; use another folder, or the same settings"
-            )
-        weights.fill(self.network, weights.part(tensors, "network"), str(path))
-        weights.fill_optimizer(self.optimizer, weights.part(tensors, "adam"))
+        tensors, facts = checkpoints.read(path, FORMAT)
+        checkpoints.require_same(path, self.identity, facts["identity"])
+        checkpoints.fill(self.network, checkpoints.part(tensors, "network"), str(path))
+        checkpoints.fill_optimizer(self.optimizer, checkpoints.part(tensors, "adam"))
         self.average = {
-            name: t.to(self.fabric.device) for name, t in weights.part(tensors, "average").items()
+            name: t.to(self.fabric.device) for name, t in checkpoints.part(tensors, "average").items()
         }
         self.normaliser.value = facts["normaliser"]
         self.history = list(facts["history"])
@@ -273,18 +247,6 @@ def fingerprint(videos: Sequence[DetectionVideo]) -> str:
         digest.update(files.value_hash([video.id, list(features.shape), clock, segments]).encode())
         digest.update(features.data)
     return digest.hexdigest()
-
-
-@contextlib.contextmanager
-def _repeatable() -> Iterator[None]:
-    """On CUDA, convolutions that give the same result every time; nothing changes on a CPU."""
-    cudnn = torch.backends.cudnn
-    before = cudnn.deterministic, cudnn.benchmark
-    cudnn.deterministic, cudnn.benchmark = True, False
-    try:
-        yield
-    finally:
-        cudnn.deterministic, cudnn.benchmark = before
 
 
 def _finite(found: Losses, norm: float, step: int, epoch: int, videos: list[str]) -> dict[str, float]:

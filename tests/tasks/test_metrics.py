@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn import metrics as reference
 
-from videoveil.tasks.mgfn.metrics import average_precision, pr_auc, roc_auc
+from videoveil.tasks.metrics import average_precision, pr_auc, roc_auc
 
 TRUTH = np.array([0, 0, 1, 1, 0, 1])
 SCORES = np.array([0.1, 0.4, 0.35, 0.8, 0.4, 0.4])

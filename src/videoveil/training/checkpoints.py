@@ -20,22 +20,24 @@ State = Mapping[str, Tensor]
 
 
 def write(destination: str | Path, form: str, tensors: State, facts: Mapping[str, Any]) -> None:
-    """One file, whole or absent."""
+    """One file, whole or absent; equal contents give equal bytes."""
     plain = {name: tensor.detach().cpu().clone().contiguous() for name, tensor in tensors.items()}
-    text = json.dumps(dict(facts), sort_keys=True, ensure_ascii=False)
+    text = json.dumps({"format": form, "facts": dict(facts)}, sort_keys=True, ensure_ascii=False)
     with files.atomic_path(destination) as temporary:
-        save_file(plain, temporary, metadata={"format": form, "facts": text})
+        # one metadata entry: the writer keeps several in no fixed order
+        save_file(plain, temporary, metadata={"about": text})
 
 
 def read(source: str | Path, form: str) -> tuple[dict[str, Tensor], dict[str, Any]]:
     """What `write` wrote in the same format; any other file is refused."""
     tensors, metadata = read_safetensors(source)
-    if metadata.get("format") != form:
-        raise CheckpointError(f"{source}: format {metadata.get('format')!r}, expected {form!r}")
     try:
-        facts: dict[str, Any] = json.loads(metadata["facts"])
-    except (KeyError, ValueError) as error:
-        raise CheckpointError(f"{source}: its metadata is damaged ({error})") from error
+        about = json.loads(metadata["about"])
+        found, facts = about["format"], dict(about["facts"])
+    except (KeyError, ValueError, TypeError) as error:
+        raise CheckpointError(f"{source}: not a file of format {form!r} ({error!r})") from error
+    if found != form:
+        raise CheckpointError(f"{source}: format {found!r}, expected {form!r}")
     return dict(tensors), facts
 
 
@@ -65,3 +67,12 @@ def fill_optimizer(optimizer: torch.optim.Optimizer, tensors: State) -> None:
         number, _, name = key.partition(".")
         state[int(number)][name] = tensor
     optimizer.load_state_dict({**optimizer.state_dict(), "state": dict(state)})
+
+
+def require_same(path: Path, mine: Mapping[str, Any], theirs: Mapping[str, Any]) -> None:
+    """A run is continued only with the data and settings it was begun with; what differs is named."""
+    differ = sorted(k for k in mine.keys() | theirs.keys() if mine.get(k) != theirs.get(k))
+    if differ:
+        raise CheckpointError(
+            f"{path}: belongs to a run with other {', '.join(differ)}; use another folder, or the same settings"
+        )

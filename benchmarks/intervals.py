@@ -1,0 +1,23 @@
+"""Mean and 95 % interval of a few repetitions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from scipy import stats
+
+
+def interval(values: Sequence[float]) -> tuple[float, float, float]:
+    """Mean and the ends of Student's 95 % interval of the mean; one value alone has no interval (NaN)."""
+    mean = float(np.mean(values))
+    if len(values) < 2:
+        return mean, float("nan"), float("nan")
+    reach = float(stats.t.ppf(0.975, len(values) - 1) * np.std(values, ddof=1) / np.sqrt(len(values)))
+    return mean, mean - reach, mean + reach
+
+
+def show(values: Sequence[float], scale: float = 100) -> str:
+    """`85.0 [83.1, 86.9]`."""
+    mean, low, high = (scale * value for value in interval(values))
+    return f"{mean:.1f} [{low:.1f}, {high:.1f}]" if len(values) > 1 else f"{mean:.1f}"

@@ -1,0 +1,1 @@
+"""Action recognition: a linear probe on features, or a whole video network trained on clips."""

@@ -1,0 +1,283 @@
+"""Training or fine-tuning a whole video network on clips; a test video is the mean softmax of ten equidistant clips.
+
+Shapes: N clips of T frames, n videos, C classes or k tags.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from videoveil import devices, files
+from videoveil.data.records import Item
+from videoveil.encoders import Classifier, create, save
+from videoveil.errors import CheckpointError, UsageError
+from videoveil.media import sampling
+from videoveil.media.transforms import EvalTransform, preset
+from videoveil.tasks import settings
+from videoveil.tasks.action.metrics import Prior, score
+from videoveil.tasks.base import Clips, Features, Progress, Role, Score
+from videoveil.tasks.targets import Targets, What, targets, vocabulary
+from videoveil.training import checkpoints
+from videoveil.training.clip_batches import ClipBatches, Frames, check
+from videoveil.training.supervised import Loop, Schedule, binary_cross_entropy, cross_entropy
+
+if TYPE_CHECKING:
+    from lightning.fabric import Fabric
+
+FORMAT = "videoveil-action-network-1"
+MODEL = "model.safetensors"
+ENCODER = "encoder.safetensors"  # the same weights without the layer, for `veil extract --weights`
+GIB = 2**30
+
+
+@dataclass(frozen=True, kw_only=True)
+class NetworkConfig(Schedule):
+    """A network from scratch, or from `weights` for fine-tuning."""
+
+    encoder: str = "r3d.18"
+    weights: str = ""  # a file, a hub id, "random"; empty: the encoder's own default
+    target: What = "action"
+    clips: int = 10  # of a test video
+    sampler: str = "equidistant"  # or "spact", with the margins of the published test code
+    stride: int = 0  # source frames from one to the next; 0: the encoder's own
+    size: int = 0  # side of the input; 0: the encoder's own
+    augment: str = "weak"  # a preset of media.transforms
+    dropout: float = 0.0
+    freeze_norm: bool = False  # keep batch norm as it came: fine-tuning with small batches
+    cache_gib: float = 4.0  # decoded frames kept in memory
+    workers: int = 2  # decoding threads
+    epochs: int = 40
+    batch: int = 32
+    learning_rate: float = 1e-3
+    weight_decay: float = 1e-2
+    warmup_epochs: int = 2
+    gradient_clip: float = 1.0
+    checkpoint_every: int = 5
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.clips < 1 or self.workers < 1:
+            raise UsageError(f"clips={self.clips}, workers={self.workers}: both must be at least 1")
+        if self.sampler not in ("equidistant", "spact"):
+            raise UsageError(f"sampler={self.sampler!r}: choose equidistant or spact")
+        preset(self.augment, 8)
+
+
+def scratch() -> NetworkConfig:
+    """R3D-18 from random weights: what a few hundred to a few thousand clips allow."""
+    return NetworkConfig()
+
+
+def fine_tune() -> NetworkConfig:
+    """From given weights: Adam at 1e-4 with batch norm frozen, as in TeD-SPAD's fine-tuning."""
+    return NetworkConfig(
+        optimizer="adam", learning_rate=1e-4, weight_decay=0.0, batch=16, freeze_norm=True, warmup_epochs=5
+    )
+
+
+FREE_TO_CHANGE = (
+    "cache_gib",
+    "workers",
+    "clips",
+    "sampler",
+    "checkpoint_every",
+)  # none changes what is learnt
+
+
+@dataclass(frozen=True)
+class ActionNetwork:
+    """Actions (or tags) from clips by a whole network."""
+
+    config: NetworkConfig = field(default_factory=scratch)
+    name: ClassVar[str] = "action-network"
+    role: ClassVar[Role] = "utility"
+
+    def fit(
+        self,
+        train: Clips,
+        *,
+        run: Path | None = None,
+        seed: int = 0,
+        device: str = "auto",
+        progress: Progress | None = None,
+        fabric: Fabric | None = None,
+    ) -> FittedNetwork:
+        if isinstance(train, Features):
+            raise UsageError("a network learns from clips; give a dataset, or train a probe on the features")
+        config = self.config
+        items = tuple(sorted(train.items(), key=lambda item: item.id))
+        names = vocabulary(train.records(), config.target)
+        labels = targets(items, names, config.target)
+        frames = Frames(int(config.cache_gib * GIB))
+        check(items, frames, config.workers)
+        fabric = fabric or devices.make_fabric(device, config.precision)
+        network = build(config, len(names), seed)
+        start = network.encoder.content_hash()
+        if fabric.device.type == "cuda":
+            devices.fast_layout(network)
+        spec = network.encoder.input
+        loop = Loop(
+            network,
+            ClipBatches(
+                items,
+                torch.from_numpy(labels.values),
+                frames=frames,
+                length=spec.frames,
+                stride=spec.stride,
+                preset=preset(config.augment, spec.size),
+                batch=config.batch,
+                seed=seed,
+                workers=config.workers,
+            ),
+            binary_cross_entropy if labels.several else cross_entropy,
+            config,
+            seed,
+            fabric,
+            run,
+            identity=_identity(config, items, labels, start),
+            progress=progress,
+            train_mode=_norm_frozen if config.freeze_norm else nn.Module.train,
+            what=f"training of {config.encoder}",
+        )
+        history = loop.run()
+        fitted = FittedNetwork(network, names, Prior.of(labels), config, seed, tuple(history))
+        if run is not None and fabric.is_global_zero:
+            fitted.save(run / MODEL)
+            save(network.encoder, run / ENCODER, {"run": str(run.name), "seed": seed})
+        return fitted
+
+    def load(self, source: str | Path) -> FittedNetwork:
+        return FittedNetwork.load(source)
+
+
+def build(config: NetworkConfig, outputs: int, seed: int, *, empty: bool = False) -> Classifier:
+    """The network that a config names; `empty` leaves its weights to a file that is read next."""
+    options = {key: getattr(config, key) for key in ("stride", "size") if getattr(config, key)}
+    weights = "random" if empty else config.weights or None
+    encoder = create(config.encoder, weights=weights, seed=seed, classes=0, **options)
+    if encoder.kind != "video":
+        raise UsageError(f"{encoder.name} looks at single frames; choose a video encoder (see `veil models`)")
+    return Classifier(encoder, outputs, config.dropout, seed=seed)
+
+
+def _identity(config: NetworkConfig, items: Sequence[Item], labels: Targets, start: str) -> dict[str, Any]:
+    """What must be the same for a run to be continued; files are known by their name and size."""
+    own = {k: v for k, v in settings.to_json(config).items() if k not in FREE_TO_CHANGE}
+    data = [[item.id, item.path.stat().st_size] for item in items]
+    return {
+        **own,
+        "data": files.value_hash([data, list(labels.names), labels.values.tolist()]),
+        "start": start,
+    }
+
+
+def _norm_frozen(network: nn.Module) -> None:
+    network.train()
+    for module in network.modules():
+        if isinstance(module, nn.modules.batchnorm._BatchNorm):
+            module.eval()
+
+
+@dataclass
+class FittedNetwork:
+    """A trained network with the names of its outputs and how it came to be."""
+
+    network: Classifier
+    names: tuple[str, ...]
+    prior: Prior
+    config: NetworkConfig
+    seed: int = 0
+    history: Sequence[Mapping[str, Any]] = field(default_factory=tuple)
+
+    def __post_init__(self) -> None:
+        self.network.eval()
+
+    @property
+    def device(self) -> torch.device:
+        return self.network.head.weight.device
+
+    def to(self, device: str | torch.device) -> FittedNetwork:
+        self.network.to(device)
+        return self
+
+    def places(self, total: int) -> tuple[sampling.Clip, ...]:
+        """The clips that speak for a video of `total` frames."""
+        spec, count = self.network.encoder.input, self.config.clips
+        if self.config.sampler == "spact":
+            found = sampling.equidistant_spact(total, count, spec.frames, spec.stride)
+            if found:
+                return found
+        return sampling.equidistant(total, count, spec.frames, spec.stride)
+
+    @torch.inference_mode()
+    def clip_probabilities(self, clips: Tensor) -> np.ndarray:
+        """(N, 3, T, s, s) uint8 → (N, C) softmax, or (N, k) sigmoid of tags."""
+        logits = self.network(clips.to(self.device).float().div_(255)).double()
+        found = logits.softmax(1) if self.config.target == "action" else logits.sigmoid()
+        return np.asarray(found.cpu().numpy())
+
+    def probabilities(self, items: Sequence[Item], workers: int | None = None) -> np.ndarray:
+        """(n, C): one forward pass per video, so that what is said of it does not depend on the others."""
+        found = np.zeros((len(items), len(self.names)))
+        for i, clips in enumerate(self._decoded(items, workers or self.config.workers)):
+            found[i] = self.clip_probabilities(clips).mean(0)
+        return found
+
+    def _decoded(self, items: Sequence[Item], workers: int) -> Iterator[Tensor]:
+        """The clips of every video, decoded a few videos ahead."""
+        with ThreadPoolExecutor(workers) as pool:
+            ahead = 2 * workers
+            waiting = [pool.submit(self.clips_of, item) for item in items[:ahead]]
+            for i in range(len(items)):
+                clips = waiting.pop(0).result()
+                if i + ahead < len(items):
+                    waiting.append(pool.submit(self.clips_of, items[i + ahead]))
+                yield clips
+
+    def clips_of(self, item: Item) -> Tensor:
+        """(clips, 3, T, s, s) uint8."""
+        spec, frames = self.network.encoder.input, Frames()
+        transform = EvalTransform(spec.resize, spec.size)
+        clips = self.places(frames.count(item))
+        wanted = sorted({index for clip in clips for index in clip.indices})
+        rows = transform(frames.read(item, wanted))  # (3, wanted, s, s)
+        place = {index: row for row, index in enumerate(wanted)}
+        return torch.stack([rows[:, [place[i] for i in clip.indices]] for clip in clips])
+
+    def score(self, test: Clips) -> Score:
+        """Top-1, top-5 and mean per class, or cMAP of tags."""
+        items = tuple(sorted(test.items(), key=lambda item: item.id))
+        labels = targets(items, self.names, self.config.target)
+        check(items, Frames(), self.config.workers)
+        return score(ActionNetwork.name, self.probabilities(items), labels, self.prior)
+
+    def save(self, destination: str | Path) -> None:
+        facts = {
+            "names": list(self.names),
+            "prior": list(self.prior.shares),
+            "config": settings.to_json(self.config),
+            "seed": self.seed,
+            "history": [dict(record) for record in self.history],
+        }
+        checkpoints.write(destination, FORMAT, self.network.state_dict(), facts)
+
+    @classmethod
+    def load(cls, source: str | Path) -> FittedNetwork:
+        tensors, facts = checkpoints.read(source, FORMAT)
+        try:
+            names, prior = tuple(facts["names"]), Prior(tuple(facts["prior"]))
+            config = settings.from_json(NetworkConfig, facts["config"])
+            seed, history = facts["seed"], facts["history"]
+        except (KeyError, TypeError) as error:
+            raise CheckpointError(f"{source}: its description is damaged ({error!r})") from error
+        network = build(config, len(names), seed, empty=True)
+        checkpoints.fill(network, tensors, str(source))
+        return cls(network, names, prior, config, seed, history)

@@ -1,0 +1,246 @@
+"""A trained task on one's own video: what is said, from when to when, in seconds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from videoveil.data.records import Item
+from videoveil.encoders import Encoder, create
+from videoveil.errors import UsageError
+from videoveil.features.extract import features_of
+from videoveil.features.store import FeatureRecipe, VideoFeatures
+from videoveil.media.sampling import cached_equidistant
+from videoveil.tasks.action.metrics import top
+from videoveil.tasks.action.network import FittedNetwork
+from videoveil.tasks.action.probe import FittedProbe
+from videoveil.tasks.anomaly import FittedAnomaly
+from videoveil.tasks.detection import FittedDetection
+from videoveil.tasks.mgfn.sources import make_video as anomaly_video
+from videoveil.tasks.runs import Run
+from videoveil.tasks.tridet.sources import make_video as detection_video
+
+FAMILIES = {
+    "action": ("action", "action-network"),
+    "detection": ("detection",),
+    "anomaly": ("anomaly",),
+}  # what is asked for → tasks that answer it
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A stretch of the video with what was said of it."""
+
+    start: float  # seconds
+    end: float
+    label: str
+    score: float
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """What a model says about a video. `spans` are clips for actions and anomalies, segments for detection."""
+
+    task: str
+    video: str
+    duration: float  # seconds
+    model: str
+    spans: tuple[Span, ...]
+    answer: tuple[tuple[str, float], ...] = ()  # of the whole video, the most probable first
+    truth: tuple[Span, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "task": self.task,
+            "video": self.video,
+            "duration": self.duration,
+            "model": self.model,
+            "answer": [{"label": label, "score": score} for label, score in self.answer],
+            "spans": [asdict(span) for span in self.spans],
+            "truth": [asdict(span) for span in self.truth],
+        }
+
+
+def predict(
+    video: str | Path,
+    run: Run,
+    task: str,
+    *,
+    weights: str | None = None,
+    device: str = "auto",
+    least: float = 0.05,
+    truth: Sequence[Span] = (),
+) -> Prediction:
+    """What the run's model says about a video file.
+
+    Features are made as those it was trained on: the same encoder, known by its hash, and the same recipe. `weights`
+    are the encoder's where it has none of its own. `least` leaves out detections that are less certain.
+    """
+    if task not in FAMILIES:
+        raise UsageError(f"--task {task}: choose one of {', '.join(FAMILIES)}")
+    if run.task not in FAMILIES[task]:
+        raise UsageError(f"{run.folder}: trained for {run.task}, not for {task}")
+    path = Path(video)
+    item = Item(path.stem, path, "test")
+    fitted = run.fitted()
+    if isinstance(fitted, FittedNetwork):
+        return _whole_network(item, fitted.to(_device(device)), run, truth)
+    recipe = FeatureRecipe(**run.source["recipe"])
+    encoder = encoder_of(run.source["encoder"], weights)
+    features = features_of(item, encoder, recipe, device=device)
+    if isinstance(fitted, FittedProbe):
+        return _probe(item, fitted, run, features, truth)
+    if isinstance(fitted, FittedDetection):
+        return _detection(item, fitted, run, features, recipe, least, truth)
+    if isinstance(fitted, FittedAnomaly):
+        return _anomaly(item, fitted, run, features, recipe, truth)
+    raise UsageError(f"{run.folder}: a model for {run.task} cannot say anything about one video")
+
+
+def _device(name: str) -> str:
+    from videoveil import devices
+
+    return str(devices.choose(name))
+
+
+def encoder_of(facts: Any, weights: str | None) -> Encoder:
+    """The very encoder that the features were made with; another one is refused."""
+    if facts.get("anonymizer"):
+        raise UsageError("the model was trained on anonymized features: anonymize the video's features first")
+    encoder = create(facts["name"], weights=weights)
+    if encoder.content_hash() != facts["hash"]:
+        raise UsageError(
+            f"the model was trained on features of {facts['name']} with hash {facts['hash'][:8]}, this one has "
+            f"{encoder.content_hash()[:8]}; give the encoder's weights with --weights"
+        )
+    return encoder
+
+
+def _duration(features: VideoFeatures) -> float:
+    if features.rate:
+        return float(Fraction(features.frames) / features.rate)
+    return float(features.times()[-1][1])
+
+
+def _spans(features: VideoFeatures) -> list[tuple[float, float]]:
+    """From the first frame of every clip to the end of its last one, in seconds."""
+    frame = 1 / features.rate if features.rate else Fraction(0)
+    return [(float(start), float(end + frame)) for start, end in features.times()]
+
+
+def _probe(
+    item: Item, fitted: FittedProbe, run: Run, features: VideoFeatures, truth: Sequence[Span]
+) -> Prediction:
+    rows = fitted.clip_probabilities(features.clip)
+    whole = rows[list(cached_equidistant(len(rows), fitted.config.clips))].mean(0)
+    return _action(item, fitted.names, rows, whole, _spans(features), _duration(features), run, truth)
+
+
+def _whole_network(item: Item, fitted: FittedNetwork, run: Run, truth: Sequence[Span]) -> Prediction:
+    from videoveil.media.reader import open_video
+
+    with open_video(item.path) as video:
+        pts, base, rate = video.index(), video.info.time_base, video.info.rate
+    rows = fitted.clip_probabilities(fitted.clips_of(item))
+    frame = 1 / rate if rate else Fraction(0)
+    spans = [
+        (float(int(pts[clip.start]) * base), float(int(pts[clip.stop - 1]) * base + frame))
+        for clip in fitted.places(len(pts))
+    ]
+    duration = float(Fraction(len(pts)) / rate if rate else int(pts[-1]) * base)
+    return _action(item, fitted.names, rows, rows.mean(0), spans, duration, run, truth)
+
+
+def _action(
+    item: Item,
+    names: Sequence[str],
+    rows: np.ndarray,
+    whole: np.ndarray,
+    times: Sequence[tuple[float, float]],
+    duration: float,
+    run: Run,
+    truth: Sequence[Span],
+) -> Prediction:
+    spans = [
+        Span(start, end, names[int(row.argmax())], float(row.max())) for (start, end), row in zip(times, rows)
+    ]
+    answer = tuple(top(whole.tolist(), names))
+    return Prediction("action", str(item.path), duration, str(run.folder), tuple(spans), answer, tuple(truth))
+
+
+def _detection(
+    item: Item,
+    fitted: FittedDetection,
+    run: Run,
+    features: VideoFeatures,
+    recipe: FeatureRecipe,
+    least: float,
+    truth: Sequence[Span],
+) -> Prediction:
+    if features.rate is None:
+        raise UsageError(f"{item.path}: does not state its frames per second, so times cannot be computed")
+    video = detection_video(item, features.clip, features, features.rate, recipe)
+    (found,) = fitted.detect([video])
+    spans = tuple(Span(d.start, d.end, d.label, d.score) for d in found if d.score >= least)
+    return Prediction(
+        "detection", str(item.path), _duration(features), str(run.folder), spans, truth=tuple(truth)
+    )
+
+
+def _anomaly(
+    item: Item,
+    fitted: FittedAnomaly,
+    run: Run,
+    features: VideoFeatures,
+    recipe: FeatureRecipe,
+    truth: Sequence[Span],
+) -> Prediction:
+    video = anomaly_video(item, features.clip, recipe.frames * recipe.stride)
+    scores = fitted.model.scores([video])[item.id]
+    spans = tuple(
+        Span(start, end, "anomaly", float(score)) for (start, end), score in zip(_spans(features), scores)
+    )
+    answer = (("anomaly", float(scores.max())),)
+    return Prediction(
+        "anomaly", str(item.path), _duration(features), str(run.folder), spans, answer, tuple(truth)
+    )
+
+
+def read_truth(text: str) -> tuple[Span, ...]:
+    """`3.5-8` or `3.5-8:Fighting, 12-15`, or a JSON file: a list of {start, end, label}, or what `predict` wrote."""
+    path = Path(text)
+    if path.suffix == ".json":
+        return _truth_file(path)
+    found = []
+    for word in text.split(","):
+        times, _, label = word.strip().partition(":")
+        start, dash, end = times.partition("-")
+        try:
+            found.append(_truth_span(float(start), float(end) if dash else float("nan"), label.strip()))
+        except ValueError as error:
+            raise UsageError(
+                f"--truth {word.strip()!r}: write START-END or START-END:LABEL in seconds"
+            ) from error
+    return tuple(found)
+
+
+def _truth_span(start: float, end: float, label: str) -> Span:
+    if not 0 <= start < end:
+        raise ValueError("not a stretch of time")
+    return Span(start, end, label or "truth", 1.0)
+
+
+def _truth_file(path: Path) -> tuple[Span, ...]:
+    import json
+
+    try:
+        value = json.loads(path.read_text("utf-8"))
+        rows = value if isinstance(value, list) else value.get("truth") or value["spans"]
+        return tuple(_truth_span(float(r["start"]), float(r["end"]), str(r.get("label", ""))) for r in rows)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise UsageError(f"{path}: not a JSON list of {{start, end, label}} in seconds ({error})") from error

@@ -1,0 +1,131 @@
+"""Run folders: what was trained on what, its weights, and what it is worth.
+
+RUN/run.json               task, settings, seed, where the data was and what it was made with
+RUN/checkpoint.safetensors what a killed run goes on from
+RUN/model.safetensors      the result
+RUN/history.json           one record per epoch
+RUN/metrics.json           the last score, with the data it was taken on
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import videoveil
+from videoveil import files
+from videoveil.data import registry as data
+from videoveil.errors import CheckpointError, UsageError
+from videoveil.features.store import FeatureStore
+from videoveil.tasks import registry, settings
+from videoveil.tasks.base import Clips, Features, Fitted, Progress, Score, Source, Task
+
+if TYPE_CHECKING:
+    from lightning.fabric import Fabric
+
+FORMAT = "videoveil-run-1"
+RUN, MODEL, HISTORY, METRICS = "run.json", "model.safetensors", "history.json", "metrics.json"
+
+
+@dataclass(frozen=True)
+class Run:
+    """What a run folder says about itself."""
+
+    folder: Path
+    task: str
+    settings: Mapping[str, Any]
+    seed: int
+    source: Mapping[str, Any]
+
+    @classmethod
+    def open(cls, folder: str | Path) -> Run:
+        folder = Path(folder)
+        path = folder / RUN
+        if not path.is_file():
+            raise UsageError(
+                f"{folder}: not a run (no {RUN}); make one with `veil train-task TASK --out {folder}`"
+            )
+        try:
+            value = json.loads(path.read_text("utf-8"))
+            if value["format"] != FORMAT:
+                raise CheckpointError(f"{path}: format {value['format']!r}, this version reads {FORMAT!r}")
+            return cls(folder, value["task"], value["settings"], value["seed"], value["source"])
+        except (ValueError, KeyError, TypeError) as error:
+            raise CheckpointError(f"{path}: damaged ({error!r})") from error
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "format": FORMAT,
+            "task": self.task,
+            "settings": dict(self.settings),
+            "seed": self.seed,
+            "source": dict(self.source),
+        }
+
+    def fitted(self) -> Any:
+        """The trained task."""
+        model = self.folder / MODEL
+        if not model.is_file():
+            raise UsageError(f"{self.folder}: not trained to the end; run the same `veil train-task` again")
+        return registry.kind(self.task).from_json(self.settings).load(model)
+
+    def data(self, split: str | None) -> Source:
+        """The data it was trained on, another split of it."""
+        source = self.source
+        if source["kind"] == "features":
+            return Features(FeatureStore.open(source["store"]), source["dataset"], split)
+        if "origin" not in source:
+            raise UsageError(f"{self.folder}: does not say how its data was opened; give it with --data")
+        return Clips(data.open_source(source["origin"], source.get("options", {})), split)
+
+
+def train(
+    task: Task,
+    source: Source,
+    folder: str | Path,
+    *,
+    seed: int = 0,
+    device: str = "auto",
+    progress: Progress | None = None,
+    fabric: Fabric | None = None,
+    origin: Mapping[str, Any] | None = None,
+) -> Fitted:
+    """Fit a task into a run folder. The same call goes on with a run that was killed, or finds it done."""
+    folder = Path(folder)
+    described = {**source.describe(), **(origin or {})}
+    run = Run(folder, task.name, settings.to_json(task.config), seed, described)
+    _claim(run)
+    fitted = task.fit(source, run=folder, seed=seed, device=device, progress=progress, fabric=fabric)
+    if fabric is None or fabric.is_global_zero:
+        files.write_json(folder / HISTORY, [dict(record) for record in getattr(fitted, "history", ())])
+    return fitted
+
+
+def _claim(run: Run) -> None:
+    """The folder is new, or holds the same run."""
+    folder = run.folder
+    if (folder / RUN).is_file():
+        there = Run.open(folder).to_json()
+        mine = json.loads(json.dumps(run.to_json()))
+        differ = sorted(key for key in mine if mine[key] != there.get(key))
+        if differ:
+            raise UsageError(
+                f"{folder}: holds a run with other {', '.join(differ)}; use another folder, or the same settings"
+            )
+        return
+    # a store that was extracted for this run may be there; anything else is not ours to write into
+    if folder.exists() and any(p.name != "features" and not p.name.startswith(".") for p in folder.iterdir()):
+        raise UsageError(f"{folder}: exists and is not a run; choose an empty or new folder")
+    files.write_json(folder / RUN, {**run.to_json(), "software": f"videoveil {videoveil.__version__}"})
+
+
+def score(run: Run, test: Source | None = None, *, split: str = "test") -> Score:
+    """Score a run on test data (by default the other split of its own) and keep the result in its folder."""
+    source = test or run.data(split)
+    found = run.fitted().score(source)
+    value = {**found.to_json(), "source": source.describe(), "run": run.to_json()}
+    files.write_json(run.folder / METRICS, value)
+    return found  # type: ignore[no-any-return]

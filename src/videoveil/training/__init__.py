@@ -1,0 +1,1 @@
+"""Loops and what all of them share: devices, seeds, checkpoints that a killed run goes on from."""

@@ -1,0 +1,232 @@
+"""The supervised loop: batches in, one loss, one optimiser; on CPU, CUDA or several processes; resumable.
+
+What is trained says how a batch looks and what its loss is; this file says how steps, epochs, checkpoints and
+divergence go, for a linear layer on features as for a whole video network on clips.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, get_args
+
+import torch
+from torch import Tensor, nn
+
+from videoveil import devices
+from videoveil.errors import CheckpointError, Diverged, UsageError
+from videoveil.training import checkpoints, seeds
+
+if TYPE_CHECKING:
+    from lightning.fabric import Fabric
+
+Progress = Callable[[int, int, float], None]
+Optimizer = Literal["adamw", "adam", "sgd"]
+Decay = Literal["cosine", "constant"]
+
+FORMAT = "videoveil-supervised-1"
+CHECKPOINT = "checkpoint.safetensors"
+FREE_TO_CHANGE = ("checkpoint_every",)  # of the schedule; when a run is saved does not change what it learns
+
+
+@dataclass(frozen=True, kw_only=True)
+class Schedule:
+    """How long and how fast. Batches count over all processes."""
+
+    epochs: int
+    batch: int
+    learning_rate: float
+    optimizer: Optimizer = "adamw"
+    weight_decay: float = 1e-4
+    momentum: float = 0.9  # of sgd
+    warmup_epochs: int = 0  # linear from 0
+    decay: Decay = "cosine"  # to 0 after the warm-up
+    gradient_clip: float = 0.0  # 0: none
+    precision: str = "32-true"  # as Fabric names it
+    checkpoint_every: int = 1  # epochs
+
+    def __post_init__(self) -> None:
+        for name in ("epochs", "batch", "learning_rate", "checkpoint_every"):
+            if getattr(self, name) <= 0:
+                raise UsageError(f"{name}={getattr(self, name)}: must be above 0")
+        for name in ("weight_decay", "warmup_epochs", "gradient_clip"):
+            if getattr(self, name) < 0:
+                raise UsageError(f"{name}={getattr(self, name)}: must be 0 or more")
+        for name, known in (("optimizer", get_args(Optimizer)), ("decay", get_args(Decay))):
+            if getattr(self, name) not in known:
+                raise UsageError(f"{name}={getattr(self, name)!r}: choose one of {', '.join(known)}")
+
+    def rate(self, epoch: float) -> float:
+        """The learning rate at a moment, in epochs."""
+        if epoch < self.warmup_epochs:
+            return self.learning_rate * epoch / self.warmup_epochs
+        if self.decay == "constant":
+            return self.learning_rate
+        done = (epoch - self.warmup_epochs) / max(self.epochs - self.warmup_epochs, 1e-9)
+        return self.learning_rate * 0.5 * (1 + math.cos(math.pi * min(done, 1.0)))
+
+    def make_optimizer(self, network: nn.Module) -> torch.optim.Optimizer:
+        parameters = [p for p in network.parameters() if p.requires_grad]
+        rate, decay = self.learning_rate, self.weight_decay
+        if self.optimizer == "sgd":
+            return torch.optim.SGD(parameters, lr=rate, momentum=self.momentum, weight_decay=decay)
+        kind = torch.optim.AdamW if self.optimizer == "adamw" else torch.optim.Adam
+        return kind(parameters, lr=rate, weight_decay=decay)
+
+
+@dataclass(frozen=True)
+class Batch:
+    """This process's part of one step."""
+
+    inputs: Tensor
+    targets: Tensor
+    total: int  # items of the step over all processes
+    ids: tuple[str, ...] = ()  # for messages
+
+
+class Batches:
+    """What the loop asks its data for."""
+
+    steps: int  # per epoch
+
+    def epoch(self, number: int, rank: int, ranks: int, device: torch.device) -> Iterator[Batch]:
+        """The batches of an epoch, on the device; random numbers come from `training.seeds` alone."""
+        raise NotImplementedError
+
+
+Loss = Callable[[Tensor, Tensor], Tensor]  # logits (B, …), targets (B, …) → loss of every item (B,)
+
+
+def cross_entropy(logits: Tensor, targets: Tensor) -> Tensor:
+    """(B, C), (B,) class numbers → (B,)."""
+    return nn.functional.cross_entropy(logits, targets, reduction="none")
+
+
+def binary_cross_entropy(logits: Tensor, targets: Tensor) -> Tensor:
+    """(B, k), (B, k) of 0 and 1 → (B,), the mean over tags."""
+    return nn.functional.binary_cross_entropy_with_logits(logits, targets, reduction="none").mean(1)
+
+
+@dataclass
+class Loop:
+    """One training run. `identity` is what must be the same for a run in `folder` to be continued."""
+
+    network: nn.Module
+    batches: Batches
+    loss: Loss
+    schedule: Schedule
+    seed: int
+    fabric: Fabric
+    folder: Path | None = None
+    identity: Mapping[str, Any] = field(default_factory=dict)
+    progress: Progress | None = None
+    train_mode: Callable[[nn.Module], object] = nn.Module.train  # e.g. one that keeps batch norm frozen
+    what: str = "training"
+    history: list[dict[str, float]] = field(default_factory=list)
+
+    def run(self) -> list[dict[str, float]]:
+        """Train to the last epoch; the network holds the result, the history one record per epoch."""
+        schedule, fabric = self.schedule, self.fabric
+        if schedule.batch % fabric.world_size:
+            raise UsageError(
+                f"batch={schedule.batch} cannot be shared by {fabric.world_size} processes; make it a multiple"
+            )
+        self.optimizer = schedule.make_optimizer(self.network)
+        wrapped, stepper = fabric.setup(self.network, self.optimizer)
+        self._resume()
+        with devices.repeatable():
+            for epoch in range(len(self.history), schedule.epochs):
+                self.train_mode(wrapped)
+                with self._own_randomness(epoch):
+                    record = self._epoch(wrapped, stepper, epoch)
+                self._share_statistics()
+                self.history.append({"epoch": epoch, **record})
+                if (epoch + 1) % schedule.checkpoint_every == 0 or epoch + 1 == schedule.epochs:
+                    self._save()
+        self.network.eval()
+        return self.history
+
+    @contextlib.contextmanager
+    def _own_randomness(self, epoch: int) -> Iterator[None]:
+        """Dropout and the like draw from the seed and the epoch; the caller's random state is left alone."""
+        cuda = [self.fabric.device] if self.fabric.device.type == "cuda" else []
+        with torch.random.fork_rng(devices=cuda):
+            torch.manual_seed(seeds.number(self.seed, "epoch", epoch, self.fabric.global_rank))
+            yield
+
+    def _epoch(self, wrapped: Any, stepper: Any, epoch: int) -> dict[str, float]:
+        schedule, fabric, steps = self.schedule, self.fabric, self.batches.steps
+        sums = {"loss": 0.0, "gradient_norm": 0.0}
+        rate = 0.0
+        for i, batch in enumerate(self._batches(epoch)):
+            rate = schedule.rate(epoch + i / steps)
+            for group in self.optimizer.param_groups:
+                group["lr"] = rate
+            stepper.zero_grad()
+            losses = self.loss(wrapped(batch.inputs).float(), batch.targets)
+            # processes average their gradients: each contributes its share of the mean over all items
+            mean = losses.sum() * (fabric.world_size / batch.total)
+            fabric.backward(mean)
+            norm = float(self._clip())
+            value = float(mean.detach())
+            self._require_finite(value, norm, epoch * steps + i, epoch, batch.ids)
+            stepper.step()
+            sums["loss"] += value / steps
+            sums["gradient_norm"] += norm / steps
+            if self.progress is not None:
+                self.progress(epoch * steps + i + 1, schedule.epochs * steps, value)
+        return {**sums, "learning_rate": rate}
+
+    def _batches(self, epoch: int) -> Iterator[Batch]:
+        fabric = self.fabric
+        return self.batches.epoch(epoch, fabric.global_rank, fabric.world_size, fabric.device)
+
+    def _clip(self) -> Tensor:
+        limit = self.schedule.gradient_clip or math.inf
+        return torch.nn.utils.clip_grad_norm_(self.network.parameters(), limit)
+
+    def _require_finite(self, loss: float, norm: float, step: int, epoch: int, ids: tuple[str, ...]) -> None:
+        if math.isfinite(loss) and math.isfinite(norm):
+            return
+        among = f", items {', '.join(ids[:8])}" if ids else ""
+        raise Diverged(
+            f"{self.what} diverged in step {step + 1} (epoch {epoch + 1}{among}): loss {loss:.4g}, gradient norm "
+            f"{norm:.4g}; lower learning_rate={self.schedule.learning_rate:g}, or look at the scale of the input"
+        )
+
+    def _share_statistics(self) -> None:
+        """Batch-norm statistics are counted by every process for itself; the first one's are everybody's."""
+        if self.fabric.world_size > 1:
+            for buffer in self.network.buffers():
+                torch.distributed.broadcast(buffer, 0)
+
+    # --- resuming -------------------------------------------------------------------------------------------
+
+    def _facts(self) -> dict[str, Any]:
+        own = {k: v for k, v in vars(self.schedule).items() if k not in FREE_TO_CHANGE}
+        return {**self.identity, **own, "seed": self.seed}
+
+    def _save(self) -> None:
+        if self.folder is not None and self.fabric.is_global_zero:
+            tensors = {f"network.{name}": t for name, t in self.network.state_dict().items()}
+            tensors |= {
+                f"state.{name}": t for name, t in checkpoints.optimizer_tensors(self.optimizer).items()
+            }
+            facts = {"identity": self._facts(), "history": self.history}
+            checkpoints.write(self.folder / CHECKPOINT, FORMAT, tensors, facts)
+        self.fabric.barrier()
+
+    def _resume(self) -> None:
+        path = None if self.folder is None else self.folder / CHECKPOINT
+        if path is None or not path.is_file():
+            return
+        tensors, facts = checkpoints.read(path, FORMAT)
+        checkpoints.require_same(path, self._facts(), facts["identity"])
+        if len(facts["history"]) > self.schedule.epochs:
+            raise CheckpointError(f"{path}: has more epochs than were asked for; use another folder")
+        checkpoints.fill(self.network, checkpoints.part(tensors, "network"), str(path))
+        checkpoints.fill_optimizer(self.optimizer, checkpoints.part(tensors, "state"))
+        self.history = list(facts["history"])
