@@ -281,7 +281,11 @@ def train_task(
     if isinstance(made, ActionDetection):
         made = ActionDetection(made.config, cut)
     source = _source(kind.name, kind.reads, kind.clips, features, data, dataset, split, option)
-    origin = {"origin": data, "options": _options(option)} if data else {}
+    origin: dict[str, Any] = {"cut": cut} if cut else {}
+    if data:
+        name, _, root = data.rpartition(":")
+        place = str(Path(root).resolve())
+        origin |= {"origin": f"{name}:{place}" if name else place, "options": _options(option)}
     with _steps(f"training {task}", quiet=as_json) as advance:
         fitted = runs.train(made, source, out, seed=seed, device=device, progress=advance, origin=origin)
     history = list(getattr(fitted, "history", ()))
@@ -298,6 +302,7 @@ def score(
     data: Data = None,
     dataset: DatasetName = None,
     split: Annotated[str, typer.Option(help="What to score on.")] = "test",
+    device: Device = "auto",
     option: Options = None,
     as_json: Json = False,
 ) -> None:
@@ -311,7 +316,7 @@ def score(
         source = _source(kind.name, kind.reads, kind.clips, features, data, dataset, split, option)
     elif option:
         raise UsageError("--option belongs to --data")
-    found = runs.score(opened, source, split=split)
+    found = runs.score(opened, source, split=split, device=device)
     if as_json:
         _print_json(found.to_json())
     else:
@@ -337,11 +342,13 @@ def predict(
 ) -> None:
     """Say what happens in VIDEO and when: JSON with times in seconds, and a picture."""
     from videoveil import files
-    from videoveil.report.timeline import draw
+    from videoveil.report.timeline import draw, require_format
     from videoveil.tasks.predict import predict as run
     from videoveil.tasks.predict import read_truth
     from videoveil.tasks.runs import Run
 
+    if plot is not None:
+        require_format(plot)
     known = read_truth(truth) if truth else ()
     found = run(video, Run.open(model), task, weights=weights, device=device, least=least, truth=known)
     if plot is not None:

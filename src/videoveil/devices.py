@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -29,13 +30,25 @@ def choose(name: str = "auto") -> torch.device:
 
 
 def make_fabric(device: str = "auto", precision: Any = "32-true") -> Fabric:
-    """One process on one device; several processes come from a Fabric that the caller has launched."""
+    """One process on one device, or this process's part of what `torchrun` has started.
+
+    Several processes can also come from a Fabric that the caller has launched.
+    """
     from videoveil import _torchvision  # noqa: F401 - must come before lightning
     from lightning.fabric import Fabric  # isort: skip
 
     chosen = choose(device)
     devices = 1 if chosen.index is None else [chosen.index]
-    return Fabric(accelerator=chosen.type, devices=devices, precision=precision)
+    together, here = (int(os.environ.get(name, "1")) for name in ("WORLD_SIZE", "LOCAL_WORLD_SIZE"))
+    try:
+        if together > 1:
+            several = {"strategy": "ddp", "devices": here, "num_nodes": together // here}
+            fabric = Fabric(accelerator=chosen.type, precision=precision, **several)  # type: ignore[arg-type]
+            fabric.launch()
+            return fabric
+        return Fabric(accelerator=chosen.type, devices=devices, precision=precision)
+    except ValueError as error:
+        raise UsageError(f"precision={precision!r} cannot be used on {chosen} ({error})") from error
 
 
 @contextlib.contextmanager

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 
 from tests.data.trees import nasty_text, quick, touch
-from videoveil.data.registry import Option, entries, entry, load, names, parse_options
+from videoveil.data.registry import Option, entries, entry, load, names, open_source, parse_options
 from videoveil.errors import UsageError
 
 
@@ -99,3 +99,34 @@ def test_load_hands_options_and_switches_to_the_loader(tmp_path: Path) -> None:
     assert plain.items[0].path == tmp_path / "walk/0.mp4"
     only = load("folder", tmp_path, annotations_only=True)
     assert only.items[0].path == Path("walk/0.mp4")
+
+
+def test_a_source_is_a_dataset_with_its_root_or_a_plain_folder(tmp_path: Path) -> None:
+    touch(tmp_path, *(f"walk/{n}.mp4" for n in range(12)))
+    named = open_source(f"folder:{tmp_path}", {"seed": "1"})
+    assert named == load("folder", tmp_path, {"seed": 1})
+    assert {item.action for item in named} == {"walk"}
+    plain = open_source(str(tmp_path))
+    assert plain.name == "videos"
+    assert {item.action for item in plain} == {None}
+    assert len(plain) == 12
+
+
+def test_a_folder_whose_name_has_a_colon_is_still_a_folder(tmp_path: Path) -> None:
+    touch(tmp_path / "12:30", "a.mp4")
+    assert len(open_source(str(tmp_path / "12:30"))) == 1
+
+
+@pytest.mark.parametrize("source", ["nowhere", "imagenet:.", "", ":", "ucf-101:.", "ucf101:"])
+def test_what_is_neither_a_dataset_nor_a_folder_is_refused(source: str) -> None:
+    with pytest.raises(UsageError, match=r"neither a folder nor DATASET:ROOT with one of ucf101, .*videos"):
+        open_source(source)
+
+
+def test_options_and_skipping_reach_the_loader_of_a_source(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="no such folder; give the root of UCF101"):
+        open_source("ucf101:nowhere")
+    with pytest.raises(UsageError, match="videos has no option seed"):
+        open_source(str(touch(tmp_path, "a.mp4")), {"seed": "1"})
+    with pytest.raises(UsageError, match="choose one of 1, 2, 3"):
+        open_source(f"ucf101:{tmp_path}", {"split": "9"})

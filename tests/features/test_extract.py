@@ -22,7 +22,7 @@ from tests.features.conftest import as_dataset, film_folder, tree
 from videoveil.data.records import Dataset, Item
 from videoveil.encoders.registry import create
 from videoveil.errors import BadItems, StoreError, UsageError
-from videoveil.features.extract import extract, recipe_for, rows_are_independent
+from videoveil.features.extract import extract, features_of, recipe_for, rows_are_independent
 from videoveil.features.store import FeatureStore
 from videoveil.media.reader import open_video
 from videoveil.media.transforms import EvalTransform
@@ -57,6 +57,24 @@ def test_features_equal_the_encoder_on_the_frames_of_each_clip(
             still = transform(frames[where].image[None]).expand(-1, 16, -1, -1)
             with torch.inference_mode():
                 np.testing.assert_allclose(tiny(still[None])[0], got.static[n], atol=2e-4)
+
+
+@pytest.mark.parametrize("options", [{}, {"clips": "dense:4", "static": 2, "tokens": True}])
+def test_features_of_one_item_are_exactly_those_an_extraction_stores(
+    films: Path, tmp_path: Path, tiny: torch.nn.Module, options: dict
+) -> None:
+    recipe = recipe_for(tiny, **options)
+    two = as_dataset(films).where(lambda item: item.id < "v02")
+    extract(two, tmp_path / "s", tiny, recipe, workers=2, device="cpu")
+    store = FeatureStore.open(tmp_path / "s")
+    for stored in store.items():
+        kept, made = store.read(stored), features_of(stored.item, tiny, recipe, device="cpu")
+        for name in ("clip", "starts", "pts", "tokens", "static", "static_frames"):
+            mine, theirs = getattr(made, name), getattr(kept, name)
+            assert (mine is None) == (theirs is None), name
+            assert mine is None or np.array_equal(mine, theirs), name
+        assert (made.time_base, made.frames, made.rate) == (kept.time_base, kept.frames, kept.rate)
+        assert made.times() == kept.times()
 
 
 @pytest.mark.parametrize("clips", ["3", "dense:4"])

@@ -134,8 +134,8 @@ def load(
 def open_source(source: str, options: Mapping[str, Any] | None = None, *, skip_bad: bool = False) -> Dataset:
     """DATASET:ROOT, or a plain folder (videos anywhere below it, without labels)."""
     name, colon, root = source.partition(":")
-    if colon and name in _BY_NAME:
+    if colon and root and name in _BY_NAME:
         return load(name, root, options, skip_bad=skip_bad)
-    if Path(source).is_dir():
+    if source and Path(source).is_dir():  # an empty word would be the folder one happens to be in
         return load("videos", source, options, skip_bad=skip_bad)
-    raise UsageError(f"{source}: neither a folder nor DATASET:ROOT with one of {', '.join(_BY_NAME)}")
+    raise UsageError(f"{source!r}: neither a folder nor DATASET:ROOT with one of {', '.join(_BY_NAME)}")

@@ -194,6 +194,11 @@ class Encoder(nn.Module):
         options = {key: value for key, value in self.options.items() if key != "classes"}
         return {"name": self.name, "input": asdict(self.input), "options": options}
 
+    def recreation(self) -> dict[str, Any]:
+        """Options that `create` makes an encoder of the same shape from; its classification layer is left out."""
+        geometry = {key: getattr(self.input, key) for key in ("frames", "size", "resize", "stride")}
+        return {**self.options, **geometry, "classes": 0}
+
     def content_hash(self) -> str:
         """SHA-256 of what the features depend on: identity and tensors; the same on every machine.
 

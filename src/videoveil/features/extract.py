@@ -92,7 +92,12 @@ def extract(
     if len({item.id for item in dataset}) != len(dataset):
         raise UsageError(f"dataset {dataset.name}: item ids are not unique")
     recipe = recipe or recipe_for(encoder)
-    identity = {"name": encoder.name, "hash": encoder.content_hash(), "width": encoder.width}
+    identity = {
+        "name": encoder.name,
+        "hash": encoder.content_hash(),
+        "width": encoder.width,
+        "options": encoder.recreation(),
+    }
     store = FeatureStore.create(root, identity, recipe)
     store.check_index(dataset)
     return _Extraction(

@@ -193,20 +193,20 @@ class FeatureStore:
             with safe_open(path, "np") as handle:
                 facts = json.loads(handle.metadata()["provenance"])
                 tensors = {name: handle.get_tensor(name) for name in handle.keys()}  # noqa: SIM118 (not a dict)
+            return VideoFeatures(
+                clip=tensors["clip"],
+                starts=tensors["starts"],
+                pts=tensors["pts"],
+                time_base=Fraction(facts["time_base"]),
+                frames=int(facts["frames"]),
+                rate=Fraction(facts["rate"]) if facts["rate"] else None,
+                tokens=tensors.get("tokens"),
+                static=tensors.get("static"),
+                static_frames=tensors.get("static_frames"),
+                provenance=facts,
+            )
         except (SafetensorError, OSError, KeyError, TypeError, ValueError) as error:
             raise StoreError(f"{path}: damaged ({error}); delete it and run `veil extract` again") from error
-        return VideoFeatures(
-            clip=tensors["clip"],
-            starts=tensors["starts"],
-            pts=tensors["pts"],
-            time_base=Fraction(facts["time_base"]),
-            frames=int(facts["frames"]),
-            rate=Fraction(facts["rate"]) if facts["rate"] else None,
-            tokens=tensors.get("tokens"),
-            static=tensors.get("static"),
-            static_frames=tensors.get("static_frames"),
-            provenance=facts,
-        )
 
     # --- index ---------------------------------------------------------------------------------------------
 

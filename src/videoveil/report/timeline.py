@@ -20,13 +20,13 @@ MOST_ROWS = 12
 
 
 def draw(prediction: Prediction, destination: str | Path) -> None:
-    """Write the picture, whole or not at all; its suffix says how."""
+    """Write the picture, whole or not at all; its suffix says how. Equal predictions give equal bytes."""
+    from matplotlib import rc_context
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
     destination = Path(destination)
-    if destination.suffix.lower() not in FORMATS:
-        raise UsageError(f"{destination}: pictures are written as {', '.join(FORMATS)}")
+    require_format(destination)
     rows = _rows(prediction)
     height = 2.6 if prediction.task == "anomaly" else 1.1 + 0.3 * len(rows)
     figure = Figure(figsize=(10, height), layout="constrained")
@@ -38,9 +38,15 @@ def draw(prediction: Prediction, destination: str | Path) -> None:
     axes.set_title(_title(prediction), loc="left", fontsize=10, color=INK)
     for side in ("top", "right"):
         axes.spines[side].set_visible(False)
-    with files.atomic_path(destination) as temporary:
-        # a file that says when it was made is another file every time
+    with rc_context({"svg.hashsalt": "videoveil"}), files.atomic_path(destination) as temporary:
+        # a file that says when it was made, or names its parts at random, is another file every time
         figure.savefig(temporary, dpi=120, metadata=_plain(destination))
+
+
+def require_format(destination: Path) -> None:
+    """Refuse a picture that could not be written, before anything is computed for it."""
+    if destination.suffix.lower() not in FORMATS:
+        raise UsageError(f"{destination}: pictures are written as {', '.join(FORMATS)}")
 
 
 def _plain(destination: Path) -> dict[str, Any]:

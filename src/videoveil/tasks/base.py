@@ -107,7 +107,10 @@ class Score:
         return self.metrics[0]
 
     def __getitem__(self, name: str) -> Metric:
-        return next(metric for metric in self.metrics if metric.name == name)
+        for metric in self.metrics:
+            if metric.name == name:
+                return metric
+        raise KeyError(f"no metric {name!r}; there are {', '.join(metric.name for metric in self.metrics)}")
 
     def to_json(self) -> dict[str, Any]:
         return {

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -58,10 +59,11 @@ def feature_problems(features: np.ndarray, width: int | None) -> list[str]:
     return found
 
 
-def load(source: Features, width: int | None = None) -> FeatureSet:
+def load(source: Features, width: int | None = None, *, also: Sequence[str] = ()) -> FeatureSet:
     """All items of a source, ordered by id; otherwise `BadItems` with every offender.
 
-    Without `width` the most common one is taken to be right.
+    Without `width` the most common one is taken to be right. `also` is what else is wrong with the items, listed with
+    the rest.
     """
     stored = sorted(source.items(), key=lambda entry: entry.item.id)
     if not stored:
@@ -70,14 +72,15 @@ def load(source: Features, width: int | None = None) -> FeatureSet:
             f"{source.store.root}: no items in split {source.split!r}; there are {there or 'none'}"
         )
     arrays: list[np.ndarray] = []
-    wrong: list[str] = []
+    wrong: list[str] = list(also)
+    unreadable: set[str] = set()
     for entry in stored:
         try:
             arrays.append(source.store.read(entry).clip)
         except StoreError as error:
             arrays.append(np.zeros((0, 0), dtype=np.float32))
             wrong.append(f"{entry.item.id}: {error}")
-    unreadable = {line.partition(":")[0] for line in wrong}
+            unreadable.add(entry.item.id)
     expected = width or _most_common([a.shape[1] for a in arrays if a.ndim == 2 and len(a)])
     for entry, array in zip(stored, arrays):
         if entry.item.id not in unreadable:

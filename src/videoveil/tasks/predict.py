@@ -48,7 +48,7 @@ class Prediction:
 
     task: str
     video: str
-    duration: float  # seconds
+    duration: float  # seconds, to the end of the last frame
     model: str
     spans: tuple[Span, ...]
     answer: tuple[tuple[str, float], ...] = ()  # of the whole video, the most probable first
@@ -112,7 +112,7 @@ def encoder_of(facts: Any, weights: str | None) -> Encoder:
     """The very encoder that the features were made with; another one is refused."""
     if facts.get("anonymizer"):
         raise UsageError("the model was trained on anonymized features: anonymize the video's features first")
-    encoder = create(facts["name"], weights=weights)
+    encoder = create(facts["name"], weights=weights, **facts.get("options", {}))
     if encoder.content_hash() != facts["hash"]:
         raise UsageError(
             f"the model was trained on features of {facts['name']} with hash {facts['hash'][:8]}, this one has "
@@ -121,39 +121,59 @@ def encoder_of(facts: Any, weights: str | None) -> Encoder:
     return encoder
 
 
-def _duration(features: VideoFeatures) -> float:
-    if features.rate:
-        return float(Fraction(features.frames) / features.rate)
-    return float(features.times()[-1][1])
+@dataclass(frozen=True)
+class Clock:
+    """When every frame of a video is shown, as the file itself says: frames need not be equally long."""
 
+    pts: np.ndarray  # (frames,) int64, in units of base
+    base: Fraction
+    rate: Fraction | None
 
-def _spans(features: VideoFeatures) -> list[tuple[float, float]]:
-    """From the first frame of every clip to the end of its last one, in seconds."""
-    frame = 1 / features.rate if features.rate else Fraction(0)
-    return [(float(start), float(end + frame)) for start, end in features.times()]
+    @classmethod
+    def of(cls, path: Path) -> Clock:
+        from videoveil.media.reader import open_video
+
+        with open_video(path) as video:
+            return cls(video.index(), video.info.time_base, video.info.rate)
+
+    def start(self, frame: int) -> float:
+        """Seconds at which a frame appears."""
+        return float(int(self.pts[frame]) * self.base)
+
+    def stop(self, frame: int) -> float:
+        """Seconds at which the next frame appears; the last one stays as long as the frame rate says."""
+        if frame + 1 < len(self.pts):
+            return self.start(frame + 1)
+        return float(int(self.pts[frame]) * self.base + (1 / self.rate if self.rate else 0))
+
+    @property
+    def end(self) -> float:
+        return self.stop(len(self.pts) - 1)
+
+    def at(self, place: float) -> float:
+        """Seconds at a place between frames, counted in frames from the first."""
+        frame = min(max(int(place), 0), len(self.pts) - 1)
+        start, stop = self.start(frame), self.stop(frame)
+        return start + min(max(place - frame, 0.0), 1.0) * (stop - start)
+
+    def spans(self, features: VideoFeatures) -> list[tuple[float, float]]:
+        """From the first frame of every clip to the end of its last one."""
+        frames = np.searchsorted(self.pts, features.pts)
+        return [(self.start(int(first)), self.stop(int(last))) for first, last in frames]
 
 
 def _probe(
     item: Item, fitted: FittedProbe, run: Run, features: VideoFeatures, truth: Sequence[Span]
 ) -> Prediction:
-    rows = fitted.clip_probabilities(features.clip)
+    rows, clock = fitted.clip_probabilities(features.clip), Clock.of(item.path)
     whole = rows[list(cached_equidistant(len(rows), fitted.config.clips))].mean(0)
-    return _action(item, fitted.names, rows, whole, _spans(features), _duration(features), run, truth)
+    return _action(item, fitted.names, rows, whole, clock.spans(features), clock.end, run, truth)
 
 
 def _whole_network(item: Item, fitted: FittedNetwork, run: Run, truth: Sequence[Span]) -> Prediction:
-    from videoveil.media.reader import open_video
-
-    with open_video(item.path) as video:
-        pts, base, rate = video.index(), video.info.time_base, video.info.rate
-    rows = fitted.clip_probabilities(fitted.clips_of(item))
-    frame = 1 / rate if rate else Fraction(0)
-    spans = [
-        (float(int(pts[clip.start]) * base), float(int(pts[clip.stop - 1]) * base + frame))
-        for clip in fitted.places(len(pts))
-    ]
-    duration = float(Fraction(len(pts)) / rate if rate else int(pts[-1]) * base)
-    return _action(item, fitted.names, rows, rows.mean(0), spans, duration, run, truth)
+    clock, rows = Clock.of(item.path), fitted.clip_probabilities(fitted.clips_of(item))
+    spans = [(clock.start(clip.start), clock.stop(clip.stop - 1)) for clip in fitted.places(len(clock.pts))]
+    return _action(item, fitted.names, rows, rows.mean(0), spans, clock.end, run, truth)
 
 
 def _action(
@@ -186,10 +206,14 @@ def _detection(
         raise UsageError(f"{item.path}: does not state its frames per second, so times cannot be computed")
     video = detection_video(item, features.clip, features, features.rate, recipe)
     (found,) = fitted.detect([video])
-    spans = tuple(Span(d.start, d.end, d.label, d.score) for d in found if d.score >= least)
-    return Prediction(
-        "detection", str(item.path), _duration(features), str(run.folder), spans, truth=tuple(truth)
+    # the detector counts in frames of one length; the file says when they are shown
+    clock, rate = Clock.of(item.path), float(features.rate)
+    spans = tuple(
+        Span(clock.at(d.start * rate), clock.at(d.end * rate), d.label, d.score)
+        for d in found
+        if d.score >= least
     )
+    return Prediction("detection", str(item.path), clock.end, str(run.folder), spans, truth=tuple(truth))
 
 
 def _anomaly(
@@ -201,14 +225,13 @@ def _anomaly(
     truth: Sequence[Span],
 ) -> Prediction:
     video = anomaly_video(item, features.clip, recipe.frames * recipe.stride)
-    scores = fitted.model.scores([video])[item.id]
+    scores, clock = fitted.model.scores([video])[item.id], Clock.of(item.path)
     spans = tuple(
-        Span(start, end, "anomaly", float(score)) for (start, end), score in zip(_spans(features), scores)
+        Span(start, end, "anomaly", float(score))
+        for (start, end), score in zip(clock.spans(features), scores)
     )
     answer = (("anomaly", float(scores.max())),)
-    return Prediction(
-        "anomaly", str(item.path), _duration(features), str(run.folder), spans, answer, tuple(truth)
-    )
+    return Prediction("anomaly", str(item.path), clock.end, str(run.folder), spans, answer, tuple(truth))
 
 
 def read_truth(text: str) -> tuple[Span, ...]:
@@ -230,8 +253,8 @@ def read_truth(text: str) -> tuple[Span, ...]:
 
 
 def _truth_span(start: float, end: float, label: str) -> Span:
-    if not 0 <= start < end:
-        raise ValueError("not a stretch of time")
+    if not 0 <= start < end < float("inf"):
+        raise ValueError(f"{start:g} to {end:g} is not a stretch of time")
     return Span(start, end, label or "truth", 1.0)
 
 

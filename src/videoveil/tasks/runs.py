@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import videoveil
-from videoveil import files
+from videoveil import devices, files
 from videoveil.data import registry as data
 from videoveil.errors import CheckpointError, UsageError
 from videoveil.features.store import FeatureStore
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 FORMAT = "videoveil-run-1"
 RUN, MODEL, HISTORY, METRICS = "run.json", "model.safetensors", "history.json", "metrics.json"
+CHECKPOINT = "checkpoint.safetensors"
 
 
 @dataclass(frozen=True)
@@ -65,6 +66,9 @@ class Run:
             "source": dict(self.source),
         }
 
+    def header(self) -> dict[str, Any]:
+        return {**self.to_json(), "software": f"videoveil {videoveil.__version__}"}
+
     def fitted(self) -> Any:
         """The trained task."""
         model = self.folder / MODEL
@@ -100,32 +104,38 @@ def train(
     _claim(run)
     fitted = task.fit(source, run=folder, seed=seed, device=device, progress=progress, fabric=fabric)
     if fabric is None or fabric.is_global_zero:
+        files.write_json(folder / RUN, run.header())
         files.write_json(folder / HISTORY, [dict(record) for record in getattr(fitted, "history", ())])
     return fitted
 
 
 def _claim(run: Run) -> None:
-    """The folder is new, or holds the same run."""
+    """The folder is new or holds a run of the same task.
+
+    Whether a run that has begun may go on with these settings and this data is for its loop to say, which knows what
+    changes the result and what (workers, the place of the store, more epochs of MGFN) does not.
+    """
     folder = run.folder
-    if (folder / RUN).is_file():
-        there = Run.open(folder).to_json()
-        mine = json.loads(json.dumps(run.to_json()))
-        differ = sorted(key for key in mine if mine[key] != there.get(key))
-        if differ:
-            raise UsageError(
-                f"{folder}: holds a run with other {', '.join(differ)}; use another folder, or the same settings"
-            )
-        return
     # a store that was extracted for this run may be there; anything else is not ours to write into
-    if folder.exists() and any(p.name != "features" and not p.name.startswith(".") for p in folder.iterdir()):
-        raise UsageError(f"{folder}: exists and is not a run; choose an empty or new folder")
-    files.write_json(folder / RUN, {**run.to_json(), "software": f"videoveil {videoveil.__version__}"})
+    strange = folder.exists() and any(
+        p.name != "features" and not p.name.startswith((".", RUN)) for p in folder.iterdir()
+    )
+    if not (folder / RUN).is_file():  # looked for last: another process of this run may just have made it
+        if strange:
+            raise UsageError(f"{folder}: exists and is not a run; choose an empty or new folder")
+        files.create_json(folder / RUN, run.header())
+    there = Run.open(folder).task
+    if there != run.task and any((folder / name).is_file() for name in (CHECKPOINT, MODEL)):
+        raise UsageError(f"{folder}: holds a run of {there}, not of {run.task}; use another folder")
 
 
-def score(run: Run, test: Source | None = None, *, split: str = "test") -> Score:
+def score(run: Run, test: Source | None = None, *, split: str = "test", device: str = "auto") -> Score:
     """Score a run on test data (by default the other split of its own) and keep the result in its folder."""
     source = test or run.data(split)
-    found = run.fitted().score(source)
+    fitted = run.fitted()
+    if hasattr(fitted, "to"):  # a whole network; the others are quick wherever they are
+        fitted.to(devices.choose(device))
+    found = fitted.score(source)
     value = {**found.to_json(), "source": source.describe(), "run": run.to_json()}
     files.write_json(run.folder / METRICS, value)
     return found  # type: ignore[no-any-return]

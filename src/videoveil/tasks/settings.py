@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
@@ -43,7 +44,11 @@ def override(config: C, words: Mapping[str, str]) -> C:
                 f"{type(config).__name__}: no setting {key!r}; there are {', '.join(sorted(value))}"
             )
         value[key] = _parsed(key, text, value[key])
-    return from_json(type(config), value)
+    try:
+        return from_json(type(config), value)
+    except (TypeError, ValueError) as error:  # a list or record of the wrong shape
+        given = ", ".join(f"{key}={text}" for key, text in words.items())
+        raise UsageError(f"{type(config).__name__}: {given} cannot be used ({error})") from error
 
 
 def _parsed(key: str, text: str, present: Any) -> Any:
@@ -55,6 +60,7 @@ def _parsed(key: str, text: str, present: Any) -> Any:
         raise UsageError(f"{key}={text!r}: expected something like {json.dumps(present)}") from error
     if isinstance(present, float) and isinstance(found, int) and not isinstance(found, bool):
         return float(found)
-    if present is not None and found is not None and type(found) is not type(present):
+    infinite = isinstance(found, float) and not math.isfinite(found)
+    if infinite or (present is not None and type(found) is not type(present)):
         raise UsageError(f"{key}={text!r}: expected something like {json.dumps(present)}")
     return found

@@ -42,27 +42,28 @@ def targets(items: Sequence[Item], names: Sequence[str], what: What) -> Targets:
     """The labels of items; every item whose label is absent or unknown is listed."""
     if not names:
         raise AnnotationError(f"no item has {what} labels")
+    if wrong := label_problems(items, names, what):
+        raise AnnotationError(f"{len(wrong)} labels of {len(items)} items cannot be used:", wrong)
     place = {name: number for number, name in enumerate(names)}
-    wrong: list[str] = []
     if what == "action":
-        for item in items:
-            if item.action is None:
-                wrong.append(f"{item.id}: no action label")
-            elif item.action not in place:
-                wrong.append(f"{item.id}: action {item.action!r} is not one of the {len(names)} classes")
-        _refuse(wrong, len(items))
         return Targets(tuple(names), np.array([place[str(item.action)] for item in items], dtype=np.int64))
     values = np.zeros((len(items), len(names)), dtype=np.float32)
     for row, item in enumerate(items):
-        for tag in getattr(item, what):
-            if tag in place:
-                values[row, place[tag]] = 1
-            else:
-                wrong.append(f"{item.id}: {tag!r} is not one of the {len(names)} {what}")
-    _refuse(wrong, len(items))
+        values[row, [place[tag] for tag in getattr(item, what)]] = 1
     return Targets(tuple(names), values)
 
 
-def _refuse(wrong: list[str], total: int) -> None:
-    if wrong:
-        raise AnnotationError(f"{len(wrong)} labels of {total} items cannot be used:", wrong)
+def label_problems(items: Sequence[Item], names: Sequence[str], what: What) -> list[str]:
+    """Every label that is absent or unknown; nothing where there are no names at all, which `targets` says itself."""
+    if not names:
+        return []
+    known, wrong = set(names), []
+    for item in items:
+        if what != "action":
+            unknown = [tag for tag in getattr(item, what) if tag not in known]
+            wrong += [f"{item.id}: {tag!r} is not one of the {len(names)} {what}" for tag in unknown]
+        elif item.action is None:
+            wrong.append(f"{item.id}: no action label")
+        elif item.action not in known:
+            wrong.append(f"{item.id}: action {item.action!r} is not one of the {len(names)} classes")
+    return wrong

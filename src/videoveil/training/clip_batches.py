@@ -6,6 +6,7 @@ the number of threads nor on where a run was interrupted.
 
 from __future__ import annotations
 
+import math
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
@@ -57,6 +58,11 @@ class Frames:
             return torch.from_numpy(kept[list(indices)])
         return torch.from_numpy(self._decode(item, indices))
 
+    def warm(self, item: Item) -> None:
+        """Decode an item now if there is room for its frames."""
+        if item.id not in self._kept and self.used < self.limit:
+            self._keep(item)
+
     def _decode(self, item: Item, indices: Sequence[int]) -> np.ndarray:
         if item.kind == "image":
             return np.repeat(read_image(item.path)[None], len(indices), 0)
@@ -76,22 +82,32 @@ class Frames:
         return whole
 
 
-def check(items: Sequence[Item], frames: Frames, workers: int) -> None:
-    """Open every item once; all that cannot be are listed before training starts."""
+def check(items: Sequence[Item], frames: Frames, workers: int, *, also: Sequence[str] = ()) -> None:
+    """Open every item once; all that cannot be used are listed before training starts, with what is `also` wrong.
+
+    As many items as the memory for frames holds are decoded to the end; of the others only the packets are read.
+    """
+    if not items:
+        raise BadItems("no videos to work on: the split has none")
 
     def problem(item: Item) -> str | None:
         try:
-            return None if frames.count(item) else f"{item.id}: no frames"
+            if not frames.count(item):
+                return f"{item.id}: no frames"
+            frames.warm(item)
+            return None
         except (MediaError, OSError) as error:
             return f"{item.id}: {getattr(error, 'reason', error)}"
 
     with ThreadPoolExecutor(workers) as pool:
-        wrong = [text for text in pool.map(problem, items) if text]
+        wrong = [*also, *(text for text in pool.map(problem, items) if text)]
+    wrong += [
+        f"{item.id}: a part of a longer file; training on clips works on whole files, cut it first"
+        for item in items
+        if item.clip is not None
+    ]
     if wrong:
-        raise BadItems(f"{len(wrong)} of {len(items)} items cannot be used:", wrong)
-    parts = [f"{item.id}: a part of a longer file" for item in items if item.clip is not None]
-    if parts:
-        raise BadItems("training on clips works on whole files; cut these first:", parts)
+        raise BadItems(f"{len(wrong)} problems with {len(items)} items:", wrong)
 
 
 class ClipBatches(Batches):
@@ -137,11 +153,15 @@ class ClipBatches(Batches):
         wholes = [order[i * self.batch : (i + 1) * self.batch] for i in range(self.steps)]
         work: Callable[[int, int], Any] = self.clip if device.type == "cpu" else self.draw
         with ThreadPoolExecutor(self.workers) as pool:
-            waiting: deque[tuple[np.ndarray, int, list[Future[Any]]]] = deque()
+            waiting: deque[tuple[np.ndarray, float, list[Future[Any]]]] = deque()
 
             def ask(whole: np.ndarray) -> None:
-                mine = whole[rank::ranks]
-                waiting.append((mine, len(whole), [pool.submit(work, int(place), number) for place in mine]))
+                mine, total = whole[rank::ranks], float(len(whole))
+                if not len(
+                    mine
+                ):  # fewer items than processes: this one looks at an item that counts for nothing
+                    mine, total = whole[:1], math.inf
+                waiting.append((mine, total, [pool.submit(work, int(place), number) for place in mine]))
 
             for whole in wholes[:AHEAD]:
                 ask(whole)
@@ -158,8 +178,6 @@ class ClipBatches(Batches):
 
     def _together(self, ready: list[Any], device: torch.device) -> Tensor:
         """(B, 3, T, size, size) on the device."""
-        if not ready:  # the last step may have fewer items than there are processes
-            return torch.zeros((0, 3, self.length, self.preset.size, self.preset.size), device=device)
         if device.type == "cpu":
             return torch.stack(ready)
         return torch.stack(

@@ -29,6 +29,7 @@ Decay = Literal["cosine", "constant"]
 
 FORMAT = "videoveil-supervised-1"
 CHECKPOINT = "checkpoint.safetensors"
+EXPLODED = 10.0  # an epoch whose loss is this many times the first one's has left the ground for good
 FREE_TO_CHANGE = ("checkpoint_every",)  # of the schedule; when a run is saved does not change what it learns
 
 
@@ -50,11 +51,13 @@ class Schedule:
 
     def __post_init__(self) -> None:
         for name in ("epochs", "batch", "learning_rate", "checkpoint_every"):
-            if getattr(self, name) <= 0:
-                raise UsageError(f"{name}={getattr(self, name)}: must be above 0")
+            if not 0 < getattr(self, name) < math.inf:  # written so that NaN is refused too
+                raise UsageError(f"{name}={getattr(self, name)}: must be a number above 0")
         for name in ("weight_decay", "warmup_epochs", "gradient_clip"):
-            if getattr(self, name) < 0:
-                raise UsageError(f"{name}={getattr(self, name)}: must be 0 or more")
+            if not 0 <= getattr(self, name) < math.inf:
+                raise UsageError(f"{name}={getattr(self, name)}: must be a number, 0 or more")
+        if not 0 <= self.momentum < 1:
+            raise UsageError(f"momentum={self.momentum}: must be in [0, 1)")
         for name, known in (("optimizer", get_args(Optimizer)), ("decay", get_args(Decay))):
             if getattr(self, name) not in known:
                 raise UsageError(f"{name}={getattr(self, name)!r}: choose one of {', '.join(known)}")
@@ -83,7 +86,7 @@ class Batch:
 
     inputs: Tensor
     targets: Tensor
-    total: int  # items of the step over all processes
+    total: float  # items of the step over all processes
     ids: tuple[str, ...] = ()  # for messages
 
 
@@ -144,6 +147,7 @@ class Loop:
                     record = self._epoch(wrapped, stepper, epoch)
                 self._share_statistics()
                 self.history.append({"epoch": epoch, **record})
+                self._require_sane()
                 if (epoch + 1) % schedule.checkpoint_every == 0 or epoch + 1 == schedule.epochs:
                     self._save()
         self.network.eval()
@@ -178,7 +182,16 @@ class Loop:
             sums["gradient_norm"] += norm / steps
             if self.progress is not None:
                 self.progress(epoch * steps + i + 1, schedule.epochs * steps, value)
+        sums["loss"] = self._mean_of_all(sums["loss"])  # the gradient norm is everybody's already
         return {**sums, "learning_rate": rate}
+
+    def _mean_of_all(self, value: float) -> float:
+        """The mean over processes, each of which knows only its own share."""
+        if self.fabric.world_size == 1:
+            return value
+        shared = torch.tensor(value, dtype=torch.float64, device=self.fabric.device)
+        torch.distributed.all_reduce(shared)
+        return float(shared) / self.fabric.world_size
 
     def _batches(self, epoch: int) -> Iterator[Batch]:
         fabric = self.fabric
@@ -196,6 +209,14 @@ class Loop:
             f"{self.what} diverged in step {step + 1} (epoch {epoch + 1}{among}): loss {loss:.4g}, gradient norm "
             f"{norm:.4g}; lower learning_rate={self.schedule.learning_rate:g}, or look at the scale of the input"
         )
+
+    def _require_sane(self) -> None:
+        first, last = self.history[0]["loss"], self.history[-1]["loss"]
+        if last > EXPLODED * first:
+            raise Diverged(
+                f"{self.what} diverged in epoch {len(self.history)}: its loss is {last:.4g}, that of the first epoch "
+                f"was {first:.4g}; lower learning_rate={self.schedule.learning_rate:g}"
+            )
 
     def _share_statistics(self) -> None:
         """Batch-norm statistics are counted by every process for itself; the first one's are everybody's."""

@@ -18,13 +18,14 @@ from torch import Tensor, nn
 from videoveil import devices, files
 from videoveil.data.records import Item
 from videoveil.encoders import Classifier, create, save
+from videoveil.encoders.registry import EMBEDDED
 from videoveil.errors import CheckpointError, UsageError
 from videoveil.media import sampling
 from videoveil.media.transforms import EvalTransform, preset
 from videoveil.tasks import settings
 from videoveil.tasks.action.metrics import Prior, score
 from videoveil.tasks.base import Clips, Features, Progress, Role, Score
-from videoveil.tasks.targets import Targets, What, targets, vocabulary
+from videoveil.tasks.targets import Targets, What, label_problems, targets, vocabulary
 from videoveil.training import checkpoints
 from videoveil.training.clip_batches import ClipBatches, Frames, check
 from videoveil.training.supervised import Loop, Schedule, binary_cross_entropy, cross_entropy
@@ -115,9 +116,9 @@ class ActionNetwork:
         config = self.config
         items = tuple(sorted(train.items(), key=lambda item: item.id))
         names = vocabulary(train.records(), config.target)
-        labels = targets(items, names, config.target)
         frames = Frames(int(config.cache_gib * GIB))
-        check(items, frames, config.workers)
+        check(items, frames, config.workers, also=label_problems(items, names, config.target))
+        labels = targets(items, names, config.target)
         fabric = fabric or devices.make_fabric(device, config.precision)
         network = build(config, len(names), seed)
         start = network.encoder.content_hash()
@@ -158,14 +159,23 @@ class ActionNetwork:
         return FittedNetwork.load(source)
 
 
-def build(config: NetworkConfig, outputs: int, seed: int, *, empty: bool = False) -> Classifier:
-    """The network that a config names; `empty` leaves its weights to a file that is read next."""
-    options = {key: getattr(config, key) for key in ("stride", "size") if getattr(config, key)}
-    weights = "random" if empty else config.weights or None
-    encoder = create(config.encoder, weights=weights, seed=seed, classes=0, **options)
+def build(config: NetworkConfig, outputs: int, seed: int) -> Classifier:
+    """The network that a config names."""
+    encoder = create(config.encoder, weights=config.weights or None, seed=seed, **_asked(config))
+    if config.freeze_norm and not config.weights and not (EMBEDDED / f"{encoder.name}.safetensors").is_file():
+        raise UsageError(
+            f"freeze_norm keeps batch norm as it came, and {encoder.name} comes with nothing: give weights=FILE, or "
+            "train from scratch"
+        )
     if encoder.kind != "video":
         raise UsageError(f"{encoder.name} looks at single frames; choose a video encoder (see `veil models`)")
     return Classifier(encoder, outputs, config.dropout, seed=seed)
+
+
+def _asked(config: NetworkConfig) -> dict[str, Any]:
+    """The encoder options that a config names."""
+    named = {key: getattr(config, key) for key in ("stride", "size") if getattr(config, key)}
+    return {"classes": 0, **named}
 
 
 def _identity(config: NetworkConfig, items: Sequence[Item], labels: Targets, start: str) -> dict[str, Any]:
@@ -255,8 +265,9 @@ class FittedNetwork:
     def score(self, test: Clips) -> Score:
         """Top-1, top-5 and mean per class, or cMAP of tags."""
         items = tuple(sorted(test.items(), key=lambda item: item.id))
+        wrong = label_problems(items, self.names, self.config.target)
+        check(items, Frames(), self.config.workers, also=wrong)
         labels = targets(items, self.names, self.config.target)
-        check(items, Frames(), self.config.workers)
         return score(ActionNetwork.name, self.probabilities(items), labels, self.prior)
 
     def save(self, destination: str | Path) -> None:
@@ -264,6 +275,7 @@ class FittedNetwork:
             "names": list(self.names),
             "prior": list(self.prior.shares),
             "config": settings.to_json(self.config),
+            "encoder": self.network.encoder.recreation(),
             "seed": self.seed,
             "history": [dict(record) for record in self.history],
         }
@@ -276,8 +288,10 @@ class FittedNetwork:
             names, prior = tuple(facts["names"]), Prior(tuple(facts["prior"]))
             config = settings.from_json(NetworkConfig, facts["config"])
             seed, history = facts["seed"], facts["history"]
+            options = dict(facts.get("encoder") or _asked(config))
         except (KeyError, TypeError) as error:
             raise CheckpointError(f"{source}: its description is damaged ({error!r})") from error
-        network = build(config, len(names), seed, empty=True)
+        encoder = create(config.encoder, weights="random", **options)
+        network = Classifier(encoder, len(names), config.dropout, seed=seed)
         checkpoints.fill(network, tensors, str(source))
         return cls(network, names, prior, config, seed, history)

@@ -21,7 +21,7 @@ from videoveil.tasks import feature_set, settings
 from videoveil.tasks.action.metrics import Prior, score
 from videoveil.tasks.base import Clips, Features, Progress, Role, Score
 from videoveil.tasks.feature_set import FeatureSet
-from videoveil.tasks.targets import Targets, What, targets, vocabulary
+from videoveil.tasks.targets import Targets, What, label_problems, targets, vocabulary
 from videoveil.training import checkpoints, seeds
 from videoveil.training.supervised import (
     Batch,
@@ -93,8 +93,9 @@ class ActionProbe:
             raise UsageError(
                 "a probe learns from features; extract them first, or train a network on the clips"
             )
-        data = feature_set.load(train)
         names = vocabulary(train.records(), self.config.target)
+        items = [entry.item for entry in train.items()]
+        data = feature_set.load(train, also=label_problems(items, names, self.config.target))
         labels = targets(data.items, names, self.config.target)
         return fit(
             data, labels, self.config, run=run, seed=seed, device=device, progress=progress, fabric=fabric
@@ -142,7 +143,7 @@ def fit(
     history = loop.run()
     with torch.no_grad():  # (W/σ)·x + (b − (W/σ)·μ)
         weight = network.weight.cpu() / scale
-        layer = nn.Linear(data.width, len(labels.names))
+        layer = _blank(data.width, len(labels.names))
         layer.weight.copy_(weight)
         layer.bias.copy_(network.bias.cpu() - (weight * centre).sum(1))
     fitted = FittedProbe(layer, labels.names, Prior.of(labels), config, seed, tuple(history))
@@ -157,8 +158,13 @@ def _standard(rows: Tensor) -> tuple[Tensor, Tensor]:
     return mean.float(), torch.where(deviation > 1e-6, deviation, 1.0).float()
 
 
+def _blank(width: int, outputs: int) -> nn.Linear:
+    """A layer to be filled: torch's own start would draw from the caller's random numbers."""
+    return nn.utils.skip_init(nn.Linear, width, outputs)
+
+
 def _layer(width: int, outputs: int, seed: int) -> nn.Linear:
-    layer = nn.Linear(width, outputs)
+    layer = _blank(width, outputs)
     with torch.no_grad():
         layer.weight.normal_(std=0.01, generator=seeds.generator(seed, "probe"))
         layer.bias.zero_()
@@ -235,7 +241,8 @@ class FittedProbe:
 
     def score(self, test: Features) -> Score:
         """Top-1, top-5 and mean per class, or cMAP of tags."""
-        data = feature_set.load(test, self.layer.in_features)
+        wrong = label_problems([entry.item for entry in test.items()], self.names, self.config.target)
+        data = feature_set.load(test, self.layer.in_features, also=wrong)
         labels = targets(data.items, self.names, self.config.target)
         return score(ActionProbe.name, self.probabilities(data), labels, self.prior)
 
@@ -258,6 +265,6 @@ class FittedProbe:
             seed, history, width = facts["seed"], facts["history"], tensors["weight"].shape[1]
         except (KeyError, TypeError, IndexError) as error:
             raise CheckpointError(f"{source}: its description is damaged ({error!r})") from error
-        layer = nn.Linear(width, len(names))
+        layer = _blank(width, len(names))
         checkpoints.fill(layer, tensors, str(source))
         return cls(layer, names, prior, config, seed, history)

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from videoveil.data.records import Item
-from videoveil.errors import BadItems, MissingItems, UsageError
+from videoveil.errors import BadItems, MissingItems, StoreError, UsageError
 from videoveil.features.store import FeatureRecipe, FeatureStore, VideoFeatures
 from videoveil.tasks.tridet.activitynet import AnnotatedVideo
 from videoveil.tasks.tridet.records import DetectionVideo
@@ -38,7 +38,11 @@ def from_store(
     stride, _ = window_of(store.recipe)
     videos, wrong = [], []
     for stored in store.items(name, split):
-        features = store.read(stored)
+        try:
+            features = store.read(stored)
+        except StoreError as error:  # listed with the others that are wrong
+            wrong.append(f"{stored.item.id}: {error}")
+            continue
         first = int(features.starts[0]) if len(features.starts) else 0
         expected = first + stride * np.arange(len(features.starts))
         rate = features.rate or stored.item.rate
