@@ -18,6 +18,7 @@ def interval(values: Sequence[float]) -> tuple[float, float, float]:
 
 
 def show(values: Sequence[float], scale: float = 100) -> str:
-    """`85.0 [83.1, 86.9]`."""
-    mean, low, high = (scale * value for value in interval(values))
+    """`85.0 [83.1, 86.9]` of shares; an interval ends where shares do."""
+    mean, low, high = interval(values)
+    mean, low, high = scale * mean, scale * max(low, 0.0), scale * min(high, 1.0)
     return f"{mean:.1f} [{low:.1f}, {high:.1f}]" if len(values) > 1 else f"{mean:.1f}"

@@ -19,10 +19,12 @@ from tests.tasks.make_store import action_store, anomaly_store, damage, detectio
 from tests.tasks.mgfn.synthetic import make_videos
 from tests.tasks.tridet.make import CLASSES, some_videos
 from videoveil.cli import app, main
+from videoveil.features.store import FeatureStore
 
 VEIL = [sys.executable, "-m", "videoveil.cli"]
 
 SURFACE = {
+    "anonymize-features": {"store", "out", "--anonymizer", "--key", "--batch", "--device", "--json"},
     "convert": {"file", "--to", "--out", "--option", "--json"},
     "data list": {"--json"},
     "data make": {"name", "root", "--seed", "--size", "--processes", "--json"},
@@ -57,6 +59,7 @@ SURFACE = {
         "--device",
     },
     "score": {"run", "--device", "--features", "--data", "--dataset", "--split", "--option", "--json"},
+    "train": {"recipe", "--features", "--out", "--split", "--seed", "--device", "--json"},
     "train-task": {
         "task",
         "--out",
@@ -283,8 +286,8 @@ def test_a_probe_is_trained_scored_and_asked_about_a_video(
     assert (tmp_path / "a.png").read_bytes().startswith(b"\x89PNG")
 
     for arguments, says in (
-        ([*train[:-4], "--set", "epochs=31"], "holds a run with other settings"),
-        ([*train, "--seed", "1"], "holds a run with other seed"),
+        ([*train[:-4], "--set", "epochs=31"], "a run with other epochs"),
+        ([*train, "--seed", "1"], "a run with other seed"),
         (["score", run, "--split", "val"], "no items in split 'val'; there are"),
         (["score", run, "-o", "seed=1"], "--option belongs to --data"),
         (["score", run, "--dataset", "x", "--features", store], "has no dataset 'x'"),
@@ -384,3 +387,40 @@ def test_a_killed_extract_run_again_gives_the_same_bytes(tmp_path: Path) -> None
     veil("extract", tmp_path / "films", tmp_path / "store")
     veil("extract", tmp_path / "films", tmp_path / "whole")
     assert tree(tmp_path / "store") == tree(tmp_path / "whole")
+
+
+def test_features_are_anonymized_by_a_run_and_say_so(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Raw features, an anonymizer learnt from them, and a store of the same layout that names both."""
+    films = tmp_path / "films"
+    for n in range(8):
+        grey_video(films / ("train" if n < 6 else "test") / ("above", "below")[n % 2] / f"f{n}.mp4", n % 2, n)
+    raw, run, out = tmp_path / "raw", tmp_path / "run", tmp_path / "out"
+    veil("extract", f"folder:{films}", raw, "--static", "2")
+    made = json.loads(
+        inside(capsys, "train", "veil", "--features", raw, "--out", run, "--device", "cpu", "--json")
+    )
+    told = inside(capsys, "anonymize-features", raw, out, "--anonymizer", run)
+    assert "folder: 8 items" in told
+    before, after = FeatureStore.open(raw), FeatureStore.open(out)
+    assert after.encoder["hash"] != before.encoder["hash"]
+    assert made["hash"] in json.dumps(after.encoder)
+    for one, two in zip(before.items(), after.items()):
+        x, y = before.read(one), after.read(two)
+        assert x.clip.shape == y.clip.shape
+        assert (x.clip != y.clip).any()
+        assert (x.starts == y.starts).all()
+        assert (x.pts == y.pts).all()
+    for arguments, says in (
+        (["anonymize-features", out, tmp_path / "twice", "--anonymizer", run], "is anonymized already"),
+        (["anonymize-features", raw, raw, "--anonymizer", run], "is the raw store itself"),
+        (
+            ["train", "veil", "--features", raw, "--features", raw, "--out", tmp_path / "b"],
+            "action was given before",
+        ),
+        (["train", "vale", "--features", raw, "--out", tmp_path / "b"], "no recipe 'vale'; there are veil"),
+    ):
+        message = inside(capsys, *arguments, code=2)
+        assert says in message
+        assert message.startswith("veil: ")

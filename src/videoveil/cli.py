@@ -409,6 +409,81 @@ def _cell(column: str, value: float | None) -> str:
     return f"{value:g}" if column == "videos" and value is not None else _percent(value)
 
 
+# --- anonymizers -------------------------------------------------------------------------------------------
+
+
+@app.command()
+def train(
+    recipe: Annotated[str, typer.Argument(help="veil, splavu, … or an ablation such as table5/T+LC.")],
+    features: Annotated[
+        list[str],
+        typer.Option(help="[TASK=]STORE of action (default), detection or anomaly; repeatable."),
+    ],
+    out: Annotated[Path, typer.Option(help="The run folder; run again to go on with a killed run.")],
+    split: Annotated[str, typer.Option(help="What to learn from.")] = "train",
+    seed: Annotated[int, typer.Option(help="Same seed, same weights.")] = 0,
+    device: Device = "auto",
+    as_json: Json = False,
+) -> None:
+    """Make a latent anonymizer from stored features, without any private label."""
+    from videoveil.features.store import FeatureStore
+    from videoveil.recipes import fit
+    from videoveil.recipes import recipe as named
+    from videoveil.tasks.base import Features
+
+    sources = {}
+    for word in features:
+        task, equals, store = word.partition("=")
+        task, store = (task, store) if equals else ("action", word)
+        if task in sources:
+            raise UsageError(f"--features {word}: {task} was given before")
+        sources[task] = Features(FeatureStore.open(store), split=split)
+    with _steps(f"training {recipe}", quiet=as_json) as advance:
+        anonymizer = fit(named(recipe), sources, out, seed=seed, device=device, progress=advance)
+    made, width = anonymizer.content_hash(), anonymizer.config.width
+    if as_json:
+        _print_json({"run": str(out), "recipe": recipe, "hash": made, "width": width})
+    else:
+        print(f"{recipe}: anonymizer {made[:12]} for features {width} wide → {out}")
+        print(f"`veil anonymize-features STORE OUT --anonymizer {out}` applies it")
+
+
+@app.command("anonymize-features")
+def anonymize_features(
+    store: Annotated[Path, typer.Argument(help="Raw features, see `veil extract`.")],
+    out: Annotated[Path, typer.Argument(help="The new store; completed if it exists.")],
+    anonymizer: Annotated[str, typer.Option(help="A folder that `veil train` wrote, or a hub id ORG/NAME.")],
+    key: Annotated[
+        Path | None,
+        typer.Option(help="Secret key of the noise, where the anonymizer adds some; made if absent."),
+    ] = None,
+    batch: Annotated[
+        int, typer.Option(help="Rows moved to the device together; changes nothing else.")
+    ] = 4096,
+    device: Device = "auto",
+    as_json: Json = False,
+) -> None:
+    """Write an anonymized copy of STORE: same videos, same layout, nothing raw in it."""
+    from videoveil.anonymizers import LatentAnonymizer, NoiseKey
+    from videoveil.features.anonymize import anonymize
+
+    secret = None
+    if key is not None:
+        if not key.exists():
+            NoiseKey.generate().save(key)
+        secret = NoiseKey.load(key)
+    loaded = LatentAnonymizer.from_pretrained(anonymizer, key=secret)
+    with _bar("anonymizing", "{} rows", quiet=as_json) as advance:
+        report = anonymize(store, out, loaded, batch=batch, device=device, progress=advance)
+    if as_json:
+        _print_json(report.to_json())
+    else:
+        print(
+            f"{', '.join(report.datasets)}: {report.items} items in {report.store}, {report.written} of them new, "
+            f"{report.rows} vectors in {report.seconds:.1f} s"
+        )
+
+
 @app.command()
 def doctor(as_json: Json = False) -> None:
     """Show versions, devices and codecs, and try what must work; exit code 1 if something does not."""

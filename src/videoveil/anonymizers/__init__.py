@@ -1,0 +1,63 @@
+"""Anonymizers: features in, features of the same shape out; one clip at a time, whatever the batch.
+
+anonymizer = latent(768, Attention(), Rank(24), Noise(floor=0.3), key=NoiseKey.generate())
+anonymizer.fit_from(training_features)
+safe = anonymizer(features)
+"""
+
+from videoveil.anonymizers.card import Measurement, ModelCard
+from videoveil.anonymizers.config import (
+    MLP,
+    Attention,
+    AttentionOnly,
+    EncoderReference,
+    Erase,
+    LatentConfig,
+    Noise,
+    Quantise,
+    Rank,
+    StageConfig,
+    StaticResidual,
+)
+from videoveil.anonymizers.errors import (
+    EncoderMismatch,
+    MissingKey,
+    MissingStatic,
+    NotExportable,
+    NotFitted,
+    ShapeMismatch,
+    Withheld,
+)
+from videoveil.anonymizers.keys import NoiseKey
+from videoveil.anonymizers.latent import LatentAnonymizer, build_stage, latent, require_exportable
+from videoveil.anonymizers.wrap import Veiled, wrap
+
+__all__ = [
+    "MLP",
+    "Attention",
+    "AttentionOnly",
+    "EncoderMismatch",
+    "EncoderReference",
+    "Erase",
+    "LatentAnonymizer",
+    "LatentConfig",
+    "Measurement",
+    "MissingKey",
+    "MissingStatic",
+    "ModelCard",
+    "Noise",
+    "NoiseKey",
+    "NotExportable",
+    "NotFitted",
+    "Quantise",
+    "Rank",
+    "ShapeMismatch",
+    "StageConfig",
+    "StaticResidual",
+    "Veiled",
+    "Withheld",
+    "build_stage",
+    "latent",
+    "require_exportable",
+    "wrap",
+]

@@ -1,0 +1,143 @@
+"""The model card: what an anonymizer is, what was measured and what it does not promise."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
+from typing import TYPE_CHECKING, Any, Literal
+
+from videoveil.errors import UsageError
+
+if TYPE_CHECKING:
+    from videoveil.anonymizers.latent import LatentAnonymizer
+
+REVERSIBLE = ("attention", "attention-only", "mlp")  # undone, in principle, by whoever trains against them
+UNKNOWN = "not recorded"
+
+
+@dataclass(frozen=True, slots=True)
+class Measurement:
+    """One score on anonymized features, beside the one on raw features and that of a blind guess."""
+
+    name: str  # task or attacker, and data
+    kind: Literal["utility", "attack"]
+    metric: str
+    value: float
+    raw: float | None = None
+    chance: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.kind not in ("utility", "attack"):
+            raise UsageError(f"measurement {self.name!r}: kind={self.kind!r} must be 'utility' or 'attack'")
+
+
+@dataclass(frozen=True, slots=True)
+class ModelCard:
+    """What the configuration does not know."""
+
+    training_data: str = ""
+    measurements: tuple[Measurement, ...] = ()
+    notes: str = ""
+    license: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        return {**asdict(self), "measurements": [asdict(one) for one in self.measurements]}
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> ModelCard:
+        known = {field.name for field in fields(cls)}
+        if unknown := sorted(set(value) - known):
+            raise UsageError(f"model card: unknown fields {', '.join(unknown)}")
+        measurements = tuple(Measurement(**one) for one in value.get("measurements", ()))
+        return cls(**{**value, "measurements": measurements})
+
+
+def render(anonymizer: LatentAnonymizer) -> str:
+    """The card as the README.md of a model folder."""
+    config, card = anonymizer.config, anonymizer.card
+    parameters = sum(p.numel() for p in anonymizer.parameters())
+    encoder = UNKNOWN if config.encoder is None else f"`{config.encoder.name}`, hash `{config.encoder.hash}`"
+    facts = [
+        f"- Encoder it was trained for: {encoder}",
+        f"- Feature width: {config.width}; tokens: {config.tokens}",
+        f"- Training data: {card.training_data or UNKNOWN}",
+        f"- Parameters: {parameters:,}",
+        f"- Content hash: `{anonymizer.content_hash()}`",
+    ]
+    sections = [
+        _front_matter(card),
+        "# A latent video anonymizer",
+        "It stands behind a frozen video encoder and changes clip features so that they keep what happens in the "
+        "video and tell less about who it happens to. Features in, features of the same shape out.",
+        "\n".join(facts),
+        "## Stages\n\n" + "\n".join(_stages(anonymizer)),
+        "## Use\n\n" + _usage(anonymizer),
+        "## Measured\n\n" + _measured(card.measurements),
+        "## Limits\n\n" + "\n".join(_limits(anonymizer)),
+    ]
+    if card.notes:
+        sections.append("## Notes\n\n" + card.notes)
+    return "\n\n".join(sections) + "\n"
+
+
+def _front_matter(card: ModelCard) -> str:
+    lines = ["---", "library_name: videoveil", "pipeline_tag: video-classification"]
+    lines += [f"license: {card.license}"] if card.license else []
+    return "\n".join([*lines, "tags:", "- videoveil", "- privacy", "- video-features", "---"])
+
+
+def _stages(anonymizer: LatentAnonymizer) -> list[str]:
+    lines = []
+    for place, stage in enumerate(anonymizer.config.stages):
+        settings = ", ".join(f"{name}={value!r}" for name, value in asdict(stage).items())
+        kept = "can be undone in principle" if stage.kind in REVERSIBLE else "throws information away"
+        lines.append(f"{place + 1}. **{stage.kind}** ({settings}): {kept}")
+    return lines
+
+
+def _usage(anonymizer: LatentAnonymizer) -> str:
+    key = ", key=NoiseKey.load('noise.key')" if anonymizer.wants_noise else ""
+    names = "LatentAnonymizer, NoiseKey, wrap" if key else "LatentAnonymizer, wrap"
+    return (
+        f"```python\nfrom videoveil.anonymizers import {names}\n\n"
+        f"anonymizer = LatentAnonymizer.from_pretrained('FOLDER or ORG/NAME'{key})\n"
+        "veiled = wrap(encoder, anonymizer)\nfeatures = veiled(clips)\n```"
+    )
+
+
+def _measured(measurements: Sequence[Measurement]) -> str:
+    if not measurements:
+        return "Nothing was recorded. Treat its features as if they were raw until you have attacked them yourself."
+    rows = [
+        f"| {m.kind} | {m.name} | {m.metric} | {m.value:.4g} | {_number(m.raw)} | {_number(m.chance)} |"
+        for m in measurements
+    ]
+    head = "| kind | task or attacker | metric | anonymized | raw | chance |\n|---|---|---|---|---|---|"
+    return "\n".join([head, *rows]) + "\n\nAn attack should be near chance, a utility near raw."
+
+
+def _number(value: float | None) -> str:
+    return "–" if value is None else f"{value:.4g}"
+
+
+def _limits(anonymizer: LatentAnonymizer) -> list[str]:
+    lines = [
+        "- This is measured risk under the named attackers, on the named data, and nothing more. Features from it "
+        "are not anonymous data: a stronger attacker, other data or side information can find more.",
+        "- The numbers hold for the encoder above only.",
+    ]
+    if all(stage.kind in REVERSIBLE for stage in anonymizer.config.stages):
+        lines.append(
+            "- Every stage can be undone in principle: expect an attacker trained on the anonymized features to find "
+            "most of what an attacker finds on raw ones."
+        )
+    if anonymizer.wants_noise:
+        lines.append(
+            "- The noise protects as long as its key is secret. The key is not in this folder. One key gives one clip "
+            "the same noise every time; use one key per release."
+        )
+    if not anonymizer.exportable:
+        lines.append(
+            "- It attends across the batch and is for comparison only: it refuses to export features."
+        )
+    return lines

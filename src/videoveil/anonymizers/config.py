@@ -1,0 +1,287 @@
+"""Every choice of a latent anonymizer as frozen records: a pipeline of stages, in the order in which they are applied.
+
+    LatentConfig(width=768, stages=(Attention(), Rank(24), Noise(floor=0.3), Quantise(levels=16)))
+
+An adapter (`Attention`, `AttentionOnly`, `MLP`) can be undone by whoever trains against it; the mechanisms (`Rank`,
+`Noise`, `Quantise`, `StaticResidual`, `Erase`) throw something away. What one stage has thrown away no later stage
+brings back.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import MISSING, dataclass, field
+from typing import Any, ClassVar, Literal, get_args
+
+from videoveil.errors import UsageError
+
+Init = Literal["zero", "default"]
+Activation = Literal["relu", "gelu"]
+Basis = Literal["axes", "principal"]
+Tokens = Literal["clip", "temporal"]
+EraseSource = Literal["static", "moving", "both"]
+
+
+@dataclass(frozen=True, slots=True)
+class Attention:
+    """Transformer encoder layers over the tokens of one clip (SPLAVU's adapter; 24d² + 33d weights at depth 3).
+
+    `init="zero"` is the identity before training; `"default"` is for a warm-up by reconstruction. `cross_sample`
+    attends across the batch instead, as the code published with the paper does: for comparison, never for export.
+    """
+
+    kind: ClassVar[str] = "attention"
+    depth: int = 3
+    heads: int = 8
+    norm_first: bool = True  # False ends in a norm and cannot keep the lengths of vectors
+    activation: Activation = "relu"
+    dropout: float = 0.1
+    init: Init = "zero"
+    cross_sample: bool = False
+
+    def __post_init__(self) -> None:
+        _at_least(self, depth=1, heads=1)
+        _fraction(self, "dropout")
+        _one_of(self, "activation", get_args(Activation))
+        _one_of(self, "init", get_args(Init))
+        if self.init == "zero" and not self.norm_first:
+            raise UsageError(
+                "attention: init='zero' is the identity only with norm_first=True; use 'default'"
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class AttentionOnly:
+    """Residual self-attention without norms and feed-forward parts, as published with the paper (12d² + 12d)."""
+
+    kind: ClassVar[str] = "attention-only"
+    depth: int = 3
+    heads: int = 8
+    dropout: float = 0.0
+    init: Init = "zero"
+    cross_sample: bool = False
+
+    def __post_init__(self) -> None:
+        _at_least(self, depth=1, heads=1)
+        _fraction(self, "dropout")
+        _one_of(self, "init", get_args(Init))
+
+
+@dataclass(frozen=True, slots=True)
+class MLP:
+    """depth × [Linear → ReLU → BatchNorm → Dropout], SPLAVU's ablation; `residual` adds every layer to its input."""
+
+    kind: ClassVar[str] = "mlp"
+    depth: int = 3
+    dropout: float = 0.1
+    residual: bool = False
+    init: Init = "default"
+
+    def __post_init__(self) -> None:
+        _at_least(self, depth=1)
+        _fraction(self, "dropout")
+        _one_of(self, "init", get_args(Init))
+        if self.init == "zero" and not self.residual:
+            raise UsageError("mlp: init='zero' is the identity only with residual=True; use 'default'")
+
+
+@dataclass(frozen=True, slots=True)
+class Rank:
+    """Through `rank` numbers and back: an affine map of that rank, learned."""
+
+    kind: ClassVar[str] = "rank"
+    rank: int
+
+    def __post_init__(self) -> None:
+        _at_least(self, rank=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Noise:
+    """Gaussian noise of at least `floor` standard deviations on a signal clipped to ±`clip` of them.
+
+    `basis="axes"` speaks of the channels; `"principal"` of the principal directions of the features, so that a
+    direction spread over many channels cannot average the noise away.
+    """
+
+    kind: ClassVar[str] = "noise"
+    floor: float = 0.3
+    clip: float = 3.0
+    learned: bool = True
+    basis: Basis = "axes"
+
+    def __post_init__(self) -> None:
+        for name in ("floor", "clip"):
+            if not 0 < getattr(self, name) < float("inf"):
+                raise UsageError(f"noise: {name}={getattr(self, name)} must be above 0")
+        _one_of(self, "basis", get_args(Basis))
+
+
+@dataclass(frozen=True, slots=True)
+class Quantise:
+    """Each channel to `levels` values between its `percentile`-th and (100 − percentile)-th percentile."""
+
+    kind: ClassVar[str] = "quantise"
+    levels: int = 16
+    percentile: float = 1.0
+    learned: bool = False
+
+    def __post_init__(self) -> None:
+        _at_least(self, levels=2)
+        if not 0 <= self.percentile < 50:
+            raise UsageError(f"quantise: percentile={self.percentile} must be in [0, 50)")
+
+
+@dataclass(frozen=True, slots=True)
+class StaticResidual:
+    """Minus `alpha` times what the static clips of the video predict, by a ridge map.
+
+    `ridge` is in units of the mean variance of the static features. With `required=False` features that come without
+    static ones pass unchanged.
+    """
+
+    kind: ClassVar[str] = "static-residual"
+    alpha: float = 1.0
+    ridge: float = 0.1
+    required: bool = True
+
+    def __post_init__(self) -> None:
+        if not self.ridge > 0:
+            raise UsageError(f"static-residual: ridge={self.ridge} must be above 0")
+
+
+@dataclass(frozen=True, slots=True)
+class Erase:
+    """Projects directions away: those that tell videos apart, or given ones. Closed form, nothing is trained.
+
+    `source="static"` takes the directions in which static frames of different videos differ; `"moving"` those in which
+    moving clips of different videos *of one action* differ, which is who and where, not what; `"both"` the span of the
+    two, because either alone leaves the other kind of clip readable. `directions` counts those of each source;
+    `share` says it as a part of the width instead (1/8 of 256 is 32).
+    """
+
+    kind: ClassVar[str] = "erase"
+    directions: int = 0
+    source: EraseSource = "static"
+    share: float = 0.0
+
+    def __post_init__(self) -> None:
+        _one_of(self, "source", get_args(EraseSource))
+        if not self.share:
+            _at_least(self, directions=1)
+        elif self.directions:
+            raise UsageError(f"erase: directions={self.directions} and share={self.share}; give one of them")
+        elif not 0 < self.share < 1:
+            raise UsageError(f"erase: share={self.share} must be between 0 and 1")
+
+    def count(self, width: int) -> int:
+        """Directions of each source."""
+        return self.directions or max(1, round(self.share * width))
+
+    def room(self, width: int) -> int:
+        """Directions of all sources together, at most."""
+        return self.count(width) * (2 if self.source == "both" else 1)
+
+
+StageConfig = Attention | AttentionOnly | MLP | Rank | Noise | Quantise | StaticResidual | Erase
+KINDS: dict[str, type[StageConfig]] = {stage.kind: stage for stage in get_args(StageConfig)}
+
+
+@dataclass(frozen=True, slots=True)
+class EncoderReference:
+    """The encoder whose features an anonymizer was made for."""
+
+    name: str
+    hash: str
+
+
+@dataclass(frozen=True, slots=True)
+class LatentConfig:
+    """A latent anonymizer: feature width, stages in order, what a token is, and the encoder it belongs behind."""
+
+    width: int
+    stages: tuple[StageConfig, ...] = field(default_factory=lambda: (Attention(),))
+    tokens: Tokens = "clip"  # what it was trained on: one vector per clip, or the clip's temporal tokens
+    encoder: EncoderReference | None = None
+
+    def __post_init__(self) -> None:
+        _at_least(self, width=1)
+        _one_of(self, "tokens", get_args(Tokens))
+        if not self.stages:
+            raise UsageError("a latent anonymizer needs at least one stage, or it gives the raw features out")
+        for stage in self.stages:
+            if isinstance(stage, Attention | AttentionOnly) and self.width % stage.heads:
+                raise UsageError(f"{stage.kind}: width {self.width} is no multiple of heads={stage.heads}")
+            if isinstance(stage, Rank) and stage.rank >= self.width:
+                raise UsageError(f"rank: rank={stage.rank} must be below the width {self.width}")
+            if isinstance(stage, Erase) and stage.room(self.width) >= self.width:
+                raise UsageError(
+                    f"erase: directions={stage.room(self.width)} must be below the width {self.width}"
+                )
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "width": self.width,
+            "tokens": self.tokens,
+            "stages": [stage_to_json(stage) for stage in self.stages],
+            "encoder": None if self.encoder is None else dataclasses.asdict(self.encoder),
+        }
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> LatentConfig:
+        """What `to_json` wrote; an unknown field is an error, because it would silently not be honoured."""
+        given = _known(cls, value, "latent anonymizer")
+        given["stages"] = tuple(stage_from_json(stage) for stage in given.get("stages", ()))
+        if given.get("encoder") is not None:
+            given["encoder"] = EncoderReference(**_known(EncoderReference, given["encoder"], "encoder"))
+        return cls(**given)
+
+
+def stage_to_json(stage: StageConfig) -> dict[str, Any]:
+    return {"kind": stage.kind, **dataclasses.asdict(stage)}
+
+
+def stage_from_json(value: Mapping[str, Any]) -> StageConfig:
+    """What `stage_to_json` wrote."""
+    kind = value.get("kind")
+    if kind not in KINDS:
+        raise UsageError(f"stage of kind {kind!r}: there are {', '.join(KINDS)}")
+    rest = {key: part for key, part in value.items() if key != "kind"}
+    return KINDS[kind](**_known(KINDS[kind], rest, str(kind)))
+
+
+def _known(record: type[Any], value: Mapping[str, Any], what: str) -> dict[str, Any]:
+    fields = dataclasses.fields(record)
+    known = {f.name for f in fields}
+    if unknown := sorted(set(value) - known):
+        raise UsageError(
+            f"{what}: unknown settings {', '.join(unknown)}; known are {', '.join(sorted(known))}"
+        )
+    required = {f.name for f in fields if f.default is MISSING and f.default_factory is MISSING}
+    if missing := sorted(required - set(value)):
+        raise UsageError(f"{what}: needs {', '.join(missing)}")
+    return dict(value)
+
+
+def _name(record: Any) -> str:
+    return str(getattr(record, "kind", "latent anonymizer"))
+
+
+def _at_least(record: Any, **bounds: int) -> None:
+    for name, bound in bounds.items():
+        value = getattr(record, name)
+        if not isinstance(value, int) or value < bound:
+            raise UsageError(f"{_name(record)}: {name}={value!r} must be a whole number of at least {bound}")
+
+
+def _fraction(record: Any, name: str) -> None:
+    if not 0 <= getattr(record, name) < 1:
+        raise UsageError(f"{_name(record)}: {name}={getattr(record, name)} must be in [0, 1)")
+
+
+def _one_of(record: Any, name: str, known: tuple[str, ...]) -> None:
+    if getattr(record, name) not in known:
+        raise UsageError(
+            f"{_name(record)}: {name}={getattr(record, name)!r} must be one of {', '.join(known)}"
+        )

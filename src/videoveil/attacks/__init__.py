@@ -1,0 +1,30 @@
+"""Attacks: what somebody who has the anonymized output can still find out."""
+
+from videoveil.attacks.base import Attacker, FittedAttacker
+from videoveil.attacks.features import ATTACKERS, SUITE, SuiteReport, attacker, fit, split, suite
+from videoveil.attacks.metrics import (
+    AttributeReport,
+    AttributeScore,
+    ClassReport,
+    attribute_report,
+    average_precision,
+    class_report,
+)
+
+__all__ = [
+    "ATTACKERS",
+    "SUITE",
+    "Attacker",
+    "AttributeReport",
+    "AttributeScore",
+    "ClassReport",
+    "FittedAttacker",
+    "SuiteReport",
+    "attacker",
+    "attribute_report",
+    "average_precision",
+    "class_report",
+    "fit",
+    "split",
+    "suite",
+]

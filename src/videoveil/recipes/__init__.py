@@ -1,0 +1,37 @@
+"""Recipes: one function, one frozen record; an ablation is a recipe with one field replaced.
+
+anonymizer = fit(veil(), {"action": Features(store, split="train")}, "RUN")
+"""
+
+from videoveil.recipes.fitting import Evaluate, fit
+from videoveil.recipes.latent import LatentRecipe, Origin
+from videoveil.recipes.registry import RECIPES, recipe, recipe_names
+from videoveil.recipes.splavu import (
+    Ablation,
+    ablations,
+    splavu,
+    splavu_actions,
+    splavu_hmdb51,
+    splavu_released,
+)
+from videoveil.recipes.veil import veil, veil_noise, veil_static, veil_tuned
+
+__all__ = [
+    "RECIPES",
+    "Ablation",
+    "Evaluate",
+    "LatentRecipe",
+    "Origin",
+    "ablations",
+    "fit",
+    "recipe",
+    "recipe_names",
+    "splavu",
+    "splavu_actions",
+    "splavu_hmdb51",
+    "splavu_released",
+    "veil",
+    "veil_noise",
+    "veil_static",
+    "veil_tuned",
+]

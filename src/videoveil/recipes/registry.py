@@ -1,0 +1,38 @@
+"""Recipes by name, for the command line."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from videoveil.errors import UsageError
+from videoveil.recipes import splavu as published
+from videoveil.recipes import veil as own
+from videoveil.recipes.latent import LatentRecipe
+
+RECIPES: dict[str, Callable[[], LatentRecipe]] = {
+    "veil": own.veil,
+    "veil-static": own.veil_static,
+    "veil-noise": own.veil_noise,
+    "veil-tuned": own.veil_tuned,
+    "splavu": published.splavu,
+    "splavu-actions": published.splavu_actions,
+    "splavu-hmdb51": published.splavu_hmdb51,
+    "splavu-released": published.splavu_released,
+}
+
+
+def recipe_names() -> tuple[str, ...]:
+    """Every name that `recipe` knows; ablations as `tableN/ROW`."""
+    return (*RECIPES, *published.ablations())
+
+
+def recipe(name: str) -> LatentRecipe:
+    """The recipe of that name."""
+    if name in RECIPES:
+        return RECIPES[name]()
+    rows = published.ablations()
+    if name in rows:
+        return rows[name].recipe
+    raise UsageError(
+        f"no recipe {name!r}; there are {', '.join(RECIPES)} and the ablations {', '.join(rows)}"
+    )
