@@ -94,12 +94,13 @@ def main() -> None:
     parser.add_argument("out", type=Path)
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
     parser.add_argument("--size", default="small")
+    parser.add_argument("--tasks", nargs="+", choices=list(PLAN), default=list(PLAN))
     parser.add_argument("--sgp", action="store_true")
     asked = parser.parse_args()
     rows: dict[str, list[dict[str, Any]]] = {}
     for seed in asked.seeds:
         folder = asked.out / f"seed{seed}"
-        for task in PLAN:
+        for task in asked.tasks:
             rows.setdefault(task, []).append(measure(task, folder, seed, asked.size, {}, task))
         for start in STARTS if asked.sgp else ():
             name = f"detection, sgp_init={start}"

@@ -5,6 +5,7 @@ Shapes: M clips of n videos, width d, C classes or k tags.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -27,6 +28,7 @@ from videoveil.training.supervised import (
     Batch,
     Batches,
     Loop,
+    Optimizer,
     Schedule,
     binary_cross_entropy,
     cross_entropy,
@@ -37,14 +39,17 @@ if TYPE_CHECKING:
 
 FORMAT = "videoveil-probe-1"
 MODEL = "model.safetensors"
+REFERENCE = 256  # the width that the learning rate was chosen at
 
 
 @dataclass(frozen=True, kw_only=True)
 class ProbeConfig(Schedule):
-    """AdamW on one random clip per video and epoch.
+    """One random clip per video and epoch.
 
-    `standardise` trains on features brought to mean 0 and variance 1 by the training set and folds that into the
-    layer afterwards: still one linear layer, but its learning rate suits features of any scale.
+    `standardise` trains on features brought to mean 0 and one variance by the training set and folds that into the
+    layer afterwards: still one linear layer, but its learning rate suits features of any scale and width. On a twin
+    that no result is reported on, plain gradient descent then did better than AdamW (88.5 % against 80 to 82 %), which
+    makes as much of directions with hardly any variance as of the others.
     """
 
     target: What = "action"
@@ -52,7 +57,9 @@ class ProbeConfig(Schedule):
     standardise: bool = True
     epochs: int = 100
     batch: int = 64
-    learning_rate: float = 2e-3
+    optimizer: Optimizer = "sgd"
+    learning_rate: float = 0.05
+    weight_decay: float = 1e-2
     checkpoint_every: int = 25
 
     def __post_init__(self) -> None:
@@ -68,7 +75,9 @@ def recommended() -> ProbeConfig:
 
 def paper() -> ProbeConfig:
     """SPLAVU's probe: a plain layer, batches of 512, 50 epochs."""
-    return ProbeConfig(standardise=False, epochs=50, batch=512, learning_rate=1e-3)
+    return ProbeConfig(
+        standardise=False, epochs=50, batch=512, optimizer="adamw", learning_rate=1e-3, weight_decay=1e-4
+    )
 
 
 @dataclass(frozen=True)
@@ -153,9 +162,13 @@ def fit(
 
 
 def _standard(rows: Tensor) -> tuple[Tensor, Tensor]:
-    """Mean and deviation of every dimension; a dimension that never changes is left as it is."""
+    """Mean and scale of every dimension: what remains has as large a norm as 256 dimensions of variance 1.
+
+    So the steepest direction does not depend on the width. A dimension that never changes is left where it is.
+    """
     deviation, mean = torch.std_mean(rows.double(), 0, correction=0)
-    return mean.float(), torch.where(deviation > 1e-6, deviation, 1.0).float()
+    scale = torch.where(deviation > 1e-6, deviation, 1.0) * math.sqrt(rows.shape[1] / REFERENCE)
+    return mean.float(), scale.float()
 
 
 def _blank(width: int, outputs: int) -> nn.Linear:
