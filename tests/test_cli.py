@@ -336,7 +336,7 @@ def test_detection_and_anomalies_are_trained_and_scored_from_stores(
     table = inside(capsys, "score", tmp_path / "ano")
     assert re.search(r"roc_auc +\d+\.\d % +50\.0 %", table)
     assert "the same score for every frame" in table
-    assert "holds a run with other" in inside(capsys, *train, "--set", "epochs=2", code=2)
+    assert "a run with other batch" in inside(capsys, *train, "--set", "epochs=2", code=2)
 
 
 def test_bad_features_are_all_listed_before_a_model_is_trained(
