@@ -27,6 +27,7 @@ bench: $(SETUP)-dev
 	$(BIN)/python benchmarks/theatre.py
 	$(BIN)/python benchmarks/encoders.py
 	$(BIN)/python benchmarks/extract.py --hour
+	$(BIN)/python benchmarks/tasks.py
 
 format: $(SETUP)-dev
 	$(BIN)/ruff check --fix .

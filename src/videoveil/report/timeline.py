@@ -116,4 +116,5 @@ def _legend(axes: Axes, found: str) -> None:
     from matplotlib.patches import Patch
 
     handles = [Patch(color=CURVE, label=found), Patch(color=TRUTH, label="truth")]
-    axes.legend(handles=handles, loc="upper right", fontsize=8, frameon=True, framealpha=0.9, ncols=2)
+    # above the axes, beside the title: nothing that was found is hidden
+    axes.legend(handles=handles, loc="lower right", bbox_to_anchor=(1, 1), fontsize=8, frameon=False, ncols=2)
