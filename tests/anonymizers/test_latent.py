@@ -306,6 +306,7 @@ def test_several_static_clips_count_by_their_mean() -> None:
 @every
 def test_every_pipeline_of_the_house_may_export(name: str) -> None:
     require_exportable(PIPELINES[name])
+    assert PIPELINES[name].exportable
 
 
 @pytest.mark.parametrize("stage", [Attention(cross_sample=True), AttentionOnly(cross_sample=True)])
