@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from videoveil.anonymizers import Attention, AttentionOnly, ShapeMismatch
-from videoveil.anonymizers.adapter import AttentionAdapter, AttentionOnlyAdapter, EncoderLayer
+from videoveil.anonymizers.adapter import AttentionAdapter, AttentionOnlyAdapter, EncoderLayer, SelfAttention
 from videoveil.anonymizers.stage import Context
 from videoveil.errors import UsageError
 
@@ -139,3 +139,29 @@ def test_anything_but_three_axes_of_the_right_width_is_refused(shape: tuple[int,
     for adapter in (AttentionAdapter(WIDTH), AttentionOnlyAdapter(WIDTH)):
         with pytest.raises(ShapeMismatch, match=rf"must be \(N, S, {WIDTH}\)"):
             adapter(torch.zeros(shape))
+
+
+@pytest.mark.parametrize("training", [False, True])
+def test_a_token_alone_takes_the_short_way_to_the_numbers_of_the_long_one(training: bool) -> None:
+    """A second token that is masked away forces the long way; without dropout both are the same function."""
+    attention = SelfAttention(WIDTH, 4, 0.0).train(training)
+    x, other = normal(5, 1, WIDTH), normal(5, 1, WIDTH)
+    mask = torch.tensor([[True, False]]).expand(5, 2)
+    short, long = attention(x), attention(torch.cat((x, other), 1), mask)[:, :1]
+    torch.testing.assert_close(short, long)
+    grads = [torch.autograd.grad(out.square().sum(), list(attention.parameters())) for out in (short, long)]
+    for one, two in zip(*grads):
+        torch.testing.assert_close(one, two, atol=1e-5, rtol=1e-4)
+
+
+def test_dropout_drops_whole_heads_of_a_token_alone_at_the_right_rate() -> None:
+    attention = SelfAttention(WIDTH, 4, 0.25).train()
+    with torch.no_grad():
+        attention.out.weight.copy_(torch.eye(WIDTH))
+        x = normal(1, 1, WIDTH).expand(4000, 1, WIDTH)
+        torch.manual_seed(0)
+        heads = attention(x).view(4000, 4, -1)
+        full = attention.eval()(x[:1]).view(1, 4, -1)
+    dropped = (heads == 0).all(2)
+    assert 0.23 < float(dropped.float().mean()) < 0.27
+    torch.testing.assert_close(heads[~dropped], (full / 0.75).expand_as(heads)[~dropped])

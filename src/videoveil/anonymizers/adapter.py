@@ -33,6 +33,8 @@ class SelfAttention(nn.Module):
 
     def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
         """(N, S, d), mask (N, S) True for real tokens → (N, S, d)."""
+        if x.shape[1] == 1:
+            return self._alone(x)
         queries, keys, values = (
             self.qkv(x).unflatten(2, (3, self.heads, -1)).permute(2, 0, 3, 1, 4)
         )  # (N, h, S, d/h)
@@ -44,6 +46,19 @@ class SelfAttention(nn.Module):
             dropout_p=self.dropout if self.training else 0.0,
         )
         mixed: Tensor = self.out(seen.transpose(1, 2).flatten(2))
+        return mixed
+
+    def _alone(self, x: Tensor) -> Tensor:
+        """(N, 1, d) → (N, 1, d): a token that is alone sees itself, whatever queries and keys would say.
+
+        The same numbers for three quarters of the work. Dropout, which acts on attention weights, drops whole heads.
+        """
+        width = x.shape[2]
+        values = F.linear(x, self.qkv.weight[2 * width :], self.qkv.bias[2 * width :])
+        if self.training and self.dropout:
+            kept = F.dropout(values.new_ones(len(x), 1, self.heads, 1), self.dropout)
+            values = (values.unflatten(2, (self.heads, -1)) * kept).flatten(2)
+        mixed: Tensor = self.out(values)
         return mixed
 
 
