@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import cast
+
 import pytest
 import torch
 from sklearn.linear_model import LinearRegression
@@ -14,6 +16,7 @@ from videoveil.anonymizers.erase import (
     static_directions,
 )
 from videoveil.anonymizers.stage import FitData
+from videoveil.attacks import suite
 from videoveil.errors import UsageError
 
 from .pipelines import WIDTH, features, normal
@@ -182,7 +185,7 @@ def test_videos_of_unknown_action_do_not_count() -> None:
 def erased(source: str, **given: object) -> torch.Tensor:
     one = latent(WIDTH, Erase(5, source))  # type: ignore[arg-type]
     one.fit_from(FILMS.clips, videos=FILMS.videos, owners=FILMS.owners, actions=FILMS.actions, **given)  # type: ignore[arg-type]
-    return one.state_dict()["stages.0.directions"].T
+    return one.state_dict()["stages.0.directions"].T.float()
 
 
 def test_either_source_alone_leaves_something_and_both_leave_nothing() -> None:
@@ -246,3 +249,29 @@ def test_moving_clips_that_cannot_be_used_are_named() -> None:
         moving_directions(FILMS.clips, FILMS.owners, 2, videos=FILMS.videos[:10])
     with pytest.raises(ShapeMismatch, match="owners must be"):
         latent(WIDTH, Erase(2, "moving")).fit_from(FILMS.clips, owners=FILMS.owners[:3])
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_what_was_erased_is_not_left_in_the_last_bits(dtype: torch.dtype) -> None:
+    """A whitening attacker sees directions however small: a label that only erased directions carry is at chance."""
+    draw = torch.Generator().manual_seed(0)
+    labels = torch.randint(2, (3000, 1), generator=draw)
+    x = torch.randn(3000, WIDTH, generator=draw, dtype=torch.float64)
+    x[:, :3] += 20 * (labels - 0.5)
+    turn = torch.linalg.qr(torch.randn(WIDTH, WIDTH, generator=draw, dtype=torch.float64))[0]
+    x = (x @ turn).to(dtype)
+    anonymizer = latent(WIDTH, Erase(directions=3))
+    cast(Eraser, anonymizer.stages[0]).erase(turn[:3], x.mean(0))
+    y = anonymizer(x)
+    erased = ((y - y.mean(0)).double() @ turn[:3].T).abs().max() / x.abs().max()
+    assert erased < 4 * torch.finfo(dtype).eps
+
+    def found(of: torch.Tensor) -> float:
+        rows, truth = of.double().numpy(), labels.double().numpy()
+        parts = [slice(0, 2000), slice(2000, 2500), slice(2500, 3000)]
+        train, validation, test = ((rows[part], truth[part]) for part in parts)
+        report = suite(train, test, validation, kinds=("linear", "trees")).worst
+        return float(report.score or 0)
+
+    assert found(x) > 0.99
+    assert found(y) < 0.6

@@ -177,7 +177,7 @@ def test_what_cannot_be_attacked_is_named(kind: str) -> None:
 
 def test_there_is_no_attacker_by_another_name() -> None:
     with pytest.raises(
-        UsageError, match="no attacker 'svm'; there are linear, mlp2, mlp5, knn, trees, released"
+        UsageError, match="no attacker 'svm'; there are linear, mlp2, mlp5, knn, trees, kernel, released"
     ):
         fit("svm", TRAIN.x, TRAIN.y)
 

@@ -101,7 +101,7 @@ class LatentAnonymizer(nn.Module):
             out = self._run(tokens, context, exact=False)
         else:  # autocast would make the exported numbers depend on the caller
             with torch.autocast(x.device.type, enabled=False):
-                out = self._run(tokens, context, exact=x.device.type != "mps")  # which has no float64
+                out = self._run(tokens, context, exact=True)
         if mask is not None:
             out = out.masked_fill(~mask[..., None], 0)
         out = out.to(x.dtype).view(x.shape)
@@ -127,10 +127,11 @@ class LatentAnonymizer(nn.Module):
             for stage in self.stages:
                 x = stage(x, context)
             return x
-        x = x.double()
+        home, context = x.device, context.to(_exact_place(x))
+        x = x.to(_exact_place(x)).double()
         for stage, tensors in zip(self.stages, self._doubled()):
             x = functional_call(stage, tensors, (x, context))
-        return x
+        return x.to(torch.float32 if home.type == "mps" else x.dtype).to(home)
 
     def _doubled(self) -> list[dict[str, Tensor]]:
         """Every stage's tensors in float64; kept until one changes, unless a gradient is to go through them."""
@@ -339,7 +340,14 @@ def _through(stage: Stage, videos: Tensor, noise: NoiseSource) -> Tensor:
 def _doubled(stage: nn.Module) -> dict[str, Tensor]:
     """Parameters and buffers in float64; flags and counters as they are."""
     tensors = dict(itertools.chain(stage.named_parameters(), stage.named_buffers()))
-    return {name: t.double() if t.is_floating_point() else t for name, t in tensors.items()}
+    return {
+        name: t.to(_exact_place(t)).double() if t.is_floating_point() else t for name, t in tensors.items()
+    }
+
+
+def _exact_place(x: Tensor) -> torch.device:
+    """Where float64 can be computed: at home, unless home has none."""
+    return torch.device("cpu") if x.device.type == "mps" else x.device
 
 
 def require_exportable(anonymizer: Any) -> None:

@@ -32,6 +32,11 @@ class Context:
     )
     noise: NoiseSource | None = None
 
+    def to(self, device: torch.device) -> Context:
+        """The same on a device."""
+        moved = [None if t is None else t.to(device) for t in (self.mask, self.static)]
+        return Context(moved[0], moved[1], self.noise)
+
 
 @dataclass(frozen=True, slots=True)
 class FitData:

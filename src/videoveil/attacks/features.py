@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from videoveil.attacks.base import Attacker, FittedAttacker, Labelled
+from videoveil.attacks.kernel import KernelAttacker
 from videoveil.attacks.linear import LinearAttacker
 from videoveil.attacks.metrics import AttributeReport, ClassReport
 from videoveil.attacks.neighbours import NeighbourAttacker
@@ -24,9 +25,25 @@ from videoveil.attacks.trees import TreeAttacker
 from videoveil.errors import UsageError
 
 ATTACKERS: dict[str, Attacker] = {
-    one.kind: one for one in (LinearAttacker(), MLP2, MLP5, NeighbourAttacker(), TreeAttacker(), RELEASED)
+    one.kind: one
+    for one in (
+        LinearAttacker(),
+        MLP2,
+        MLP5,
+        NeighbourAttacker(),
+        TreeAttacker(),
+        KernelAttacker(),
+        RELEASED,
+    )
 }
-SUITE = ("linear", "mlp2", "mlp5", "knn", "trees")  # `released` is weak by construction: for comparison only
+SUITE = (
+    "linear",
+    "mlp2",
+    "mlp5",
+    "knn",
+    "trees",
+    "kernel",
+)  # `released` is weak by construction: for comparison only
 
 Report = AttributeReport | ClassReport
 

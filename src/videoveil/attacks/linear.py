@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,18 +13,26 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from videoveil.attacks.base import Attacker, Predict
-from videoveil.attacks.inputs import Scaling, standard, whitened
+from videoveil.attacks.inputs import ROUNDING, Scaling, standard, whitened
 from videoveil.attacks.losses import loss_of, probabilities
-from videoveil.attacks.targets import Data
+from videoveil.attacks.targets import Data, together
 from videoveil.errors import Diverged
+
+INPUTS: dict[str, Callable[[np.ndarray], Scaling]] = {
+    "standard": standard,
+    "whitened": whitened,
+    "whitened above rounding": functools.partial(whitened, floor=ROUNDING),
+}
 
 
 @dataclass(frozen=True)
 class LinearAttacker(Attacker):
     """min mean loss + penalty/2·‖W‖², full batch, L-BFGS. The convex problem has one answer: no seed, no epochs.
 
-    With validation data every attribute gets the penalty and the inputs (standardised or whitened) that suit it best;
-    a class target gets one choice for all classes. Without, standardised inputs and `fallback`.
+    With validation data every attribute gets the penalty and the inputs that suit it best: standardised, whitened with
+    every direction there is (which finds what was made very small), or whitened without those that are rounding; a
+    class target gets one choice for all classes. It then learns from all rows. Without validation data: standardised
+    inputs and `fallback`.
     """
 
     kind: str = "linear"
@@ -33,22 +43,41 @@ class LinearAttacker(Attacker):
     def train(
         self, data: Data, validation: Data | None, seed: int, device: str
     ) -> tuple[Predict, dict[str, Any]]:
-        penalties = (self.fallback,) if validation is None else self.penalties
-        candidates = {"standard": standard(data.x)}
-        if validation is not None:
-            candidates["whitened"] = whitened(data.x)
-        tried: list[tuple[str, float, np.ndarray, np.ndarray]] = []
-        for name, scaling in candidates.items():
-            for penalty, weight, bias in self._path(data, scaling, penalties, device):
-                tried.append((name, penalty, scaling.back(weight), bias))
-        mean, multi = data.x.mean(0), data.classes is None
-        chosen = _choose(tried, validation, mean, multi)
-        weight = np.stack(
-            [tried[c][2][:, i] for i, c in enumerate(chosen)], 1
-        )  # (d, columns), on raw features
-        bias = np.array([tried[c][3][i] for i, c in enumerate(chosen)])
-        facts = {"inputs": [tried[c][0] for c in chosen], "penalty": [tried[c][1] for c in chosen]}
+        multi = data.classes is None
+        if validation is None:
+            chosen = [("standard", self.fallback)] * data.columns
+        else:
+            chosen = self._choose(data, validation, device)
+        everything = together(data, validation)
+        mean = everything.x.mean(0)
+        weight = np.zeros((data.x.shape[1], data.columns))  # on raw features
+        bias = np.zeros(data.columns)
+        for name in sorted({name for name, _ in chosen}):
+            penalties = tuple(sorted({penalty for other, penalty in chosen if other == name}))
+            scaling = INPUTS[name](everything.x)
+            for penalty, scaled, own_bias in self._path(everything, scaling, penalties, device):
+                mine = [i for i, choice in enumerate(chosen) if choice == (name, penalty)]
+                weight[:, mine], bias[mine] = scaling.back(scaled)[:, mine], own_bias[mine]
+        facts = {"inputs": [name for name, _ in chosen], "penalty": [penalty for _, penalty in chosen]}
         return lambda x: probabilities((x - mean) @ weight + bias, multi), facts
+
+    def _choose(self, data: Data, validation: Data, device: str) -> list[tuple[str, float]]:
+        """For every column the inputs and the penalty that do best on the validation data."""
+        scores: dict[tuple[str, float], np.ndarray] = {}
+        mean = data.x.mean(0)
+        for name, make in INPUTS.items():
+            scaling = make(data.x)
+            for penalty, weight, bias in self._path(data, scaling, self.penalties, device):
+                values = (validation.x - mean) @ scaling.back(weight) + bias
+                scores[name, penalty] = probabilities(values, data.classes is None)
+        if data.classes is not None:
+            best = max(scores, key=lambda choice: validation.quality(scores[choice]))
+            return [best] * data.columns
+        chosen = []
+        for i in range(data.columns):
+            one = Data(validation.x, validation.y[:, i : i + 1], None)
+            chosen.append(max(scores, key=lambda choice: one.quality(scores[choice][:, i : i + 1])))
+        return chosen
 
     def _path(
         self, data: Data, scaling: Scaling, penalties: tuple[float, ...], device: str
@@ -80,20 +109,3 @@ class LinearAttacker(Attacker):
             raise Diverged(
                 f"the linear attacker diverged at penalty {penalty}; look at the scale of the features"
             )
-
-
-def _choose(
-    tried: list[tuple[str, float, np.ndarray, np.ndarray]],
-    validation: Data | None,
-    mean: np.ndarray,
-    multi: bool,
-) -> list[int]:
-    """For every column the candidate that does best on the validation data; the first one where there is none."""
-    columns = tried[0][2].shape[1]
-    if validation is None:
-        return [0] * columns
-    scores = [probabilities((validation.x - mean) @ weight + bias, multi) for _, _, weight, bias in tried]
-    if not multi:
-        return [int(np.argmax([validation.quality(s) for s in scores]))] * columns
-    singles = [Data(validation.x, validation.y[:, i : i + 1], None) for i in range(columns)]
-    return [int(np.argmax([one.quality(s[:, i : i + 1]) for s in scores])) for i, one in enumerate(singles)]

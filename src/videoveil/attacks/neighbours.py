@@ -9,7 +9,7 @@ import numpy as np
 
 from videoveil.attacks.base import Attacker, Predict
 from videoveil.attacks.inputs import standard
-from videoveil.attacks.targets import Data
+from videoveil.attacks.targets import Data, together
 
 BLOCK = 1024  # rows compared at once
 
@@ -18,8 +18,8 @@ BLOCK = 1024  # rows compared at once
 class NeighbourAttacker(Attacker):
     """The k nearest training rows by Euclidean distance of standardised features, weighted by 1/distance.
 
-    k is chosen on validation data, for every attribute by itself; `fallback` without. A row whose attribute is unknown
-    is no neighbour for that attribute.
+    k is chosen on validation data, for every attribute by itself, and the rows of that data then are neighbours too;
+    `fallback` without. A row whose attribute is unknown is no neighbour for that attribute.
     """
 
     kind: str = "knn"
@@ -36,6 +36,8 @@ class NeighbourAttacker(Attacker):
         else:
             tried = {k: bank.scores(scaling(validation.x), [k] * data.columns) for k in self.counts}
             chosen = _choose(tried, validation, data.columns)
+            everything = together(data, validation)
+            bank = _Bank(scaling(everything.x), _votes(everything))
         return lambda x: bank.scores(scaling(x), chosen), {"neighbours": chosen}
 
 

@@ -40,6 +40,15 @@ class Data:
         return class_report(self.y, scores, self.classes).macro_ap
 
 
+def together(data: Data, validation: Data | None) -> Data:
+    """Training and validation rows as one: what an attacker learns from once everything has been chosen."""
+    if validation is None:
+        return data
+    known = np.full(len(validation.x), True) if data.classes is None else validation.codes >= 0
+    x, y = validation.x[known], validation.y[known]
+    return Data(np.concatenate((data.x, x)), np.concatenate((data.y, y)), data.classes)
+
+
 def as_features(x: Any, width: int | None = None) -> np.ndarray:
     """(n, d) float64, finite."""
     if hasattr(x, "detach"):
