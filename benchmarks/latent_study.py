@@ -5,7 +5,7 @@
 A seed is another cast, other films and another training. Per seed: render twins of VP-HMDB51 (actions; the leading
 person's gender, skin, age, build and hair), THUMOS14 and UCF-Crime, extract with `tiny`, make every anonymizer from the
 training videos of the action twin alone (unless its name says otherwise), send all features through it, and train
-everything afresh on what comes out: linear probe, TriDet, MGFN, and five attackers on static and on moving clips, of
+everything afresh on what comes out: linear probe, TriDet, MGFN, and six attackers on static and on moving clips, of
 which the best counts. Leakage is (cMAP − chance) / (raw − chance). Nothing is chosen here: seeds 10 and 11 were used to
 choose recipes, others to report. Finished parts are not done again. Writes OUT/results.json, prints Markdown.
 """
@@ -19,7 +19,7 @@ import os
 import sys
 import time
 from collections.abc import Iterable, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -28,7 +28,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from benchmarks.intervals import interval
 from benchmarks.latent_variants import VARIANTS
-from videoveil import files
+from videoveil import devices, files
 from videoveil.attacks.attributes import leakage
 
 TWINS = {"action": "vphmdb", "detection": "thumos14", "anomaly": "ucf-crime"}
@@ -36,6 +36,7 @@ STATIC = 6  # static clips of every video
 SCORES = {"action": "top1", "detection": "map", "anomaly": "roc_auc", "static": "cmap", "moving": "cmap"}
 UTILITIES, ATTACKS = ("action", "detection", "anomaly"), ("static", "moving")
 RAW = "raw"
+REPEATS = {"anomaly": 3}  # trainings per score
 
 
 @dataclass(frozen=True)
@@ -166,19 +167,26 @@ def attack(job: Job) -> dict[str, Any]:
 
     store = store_of(job, "action")
     task = AttributeAttack(AttackConfig(input="static" if job.what == "static" else "clip"), labels_of(job))
-    fitted = task.fit(Features(store, split="train"), seed=job.seed, device="cpu")
+    device = str(devices.choose("auto"))
+    fitted = task.fit(Features(store, split="train"), seed=job.seed, device=device)
     return headline(fitted.score(Features(store, split="test")))
 
 
 def utility(job: Job) -> dict[str, Any]:
+    """The score; of MGFN, which now and then fails to start on so few videos, the mean of three trainings."""
     from videoveil.tasks import registry
     from videoveil.tasks.base import Features
 
     kind = registry.kind(job.what)
     store = store_of(job, job.what)
     config = kind.config("recommended" if job.what == "action" else "small", {})
-    fitted = kind.make(config).fit(Features(store, split="train"), seed=job.seed, device="cpu")
-    return headline(fitted.score(Features(store, split="test")))
+    found = []
+    for again in range(REPEATS.get(job.what, 1)):
+        seed = job.seed + 1000 * again
+        fitted = kind.make(config).fit(Features(store, split="train"), seed=seed, device="cpu")
+        found.append(headline(fitted.score(Features(store, split="test"))))
+    values = [one["value"] for one in found]
+    return {**found[0], "value": sum(values) / len(values), "trainings": values}
 
 
 def headline(found: Any) -> dict[str, Any]:
@@ -200,15 +208,23 @@ class Study:
     until: float = float("inf")  # no job is begun after this moment
 
     def run(self) -> None:
-        """Everything that is not there yet."""
+        """Everything that is not there yet; what a variant is worth is asked as soon as it has been made."""
         self.features()
-        self.each([self.job(s, "fit", v) for s in self.seeds for v in self.variants if not self.fitted(s, v)])
-        wanted = [
-            self.job(s, what, v) for s in self.seeds for v in (RAW, *self.variants) for what in parts(v)
-        ]
-        order = {"detection": 0, "anomaly": 1}  # the longest first
-        self.each(
-            sorted((job for job in wanted if not job.result.is_file()), key=lambda j: order.get(j.what, 2))
+        fits, scores = [], []
+        for seed in self.seeds:
+            for variant in (RAW, *self.variants):
+                if variant == RAW or self.fitted(seed, variant):
+                    scores += self.scores(seed, variant)
+                else:
+                    fits.append(self.job(seed, "fit", variant))
+        fits.sort(key=lambda job: -len(VARIANTS[job.variant].recipe.tasks))  # the longest first
+        self.each([*fits, *scores])
+
+    def scores(self, seed: int, variant: str) -> list[Job]:
+        """What is not known yet about a variant, the longest first."""
+        wanted = [self.job(seed, what, variant) for what in parts(variant)]
+        return sorted(
+            (job for job in wanted if not job.result.is_file()), key=lambda j: j.what != "detection"
         )
 
     def features(self) -> None:
@@ -231,21 +247,21 @@ class Study:
 
     def each(self, jobs: Iterable[Job]) -> None:
         """In processes of their own, in this order; a job that fails stops the study when the others are done."""
-        jobs = list(jobs)
         failed: list[str] = []
         context = multiprocessing.get_context("spawn")
         with ProcessPoolExecutor(self.jobs, mp_context=context) as pool:
             running = {pool.submit(limited, job, self.until): job for job in jobs}
-            for future in as_completed(running):
-                job = running[future]
-                try:
-                    said = future.result()
-                    if job.what == "fit" and said:
+            while running:
+                for future in wait(running, return_when=FIRST_COMPLETED).done:
+                    job = running.pop(future)
+                    if error := future.exception():
+                        failed.append(f"seed {job.seed} {job.variant} {job.what}: {error!r}")
+                    said = f"FAILED {failed[-1]}" if error else future.result()
+                    print(said or f"not begun: seed {job.seed} {job.variant} {job.what}", flush=True)
+                    if job.what == "fit" and said and not error:
                         files.write_text(job.place / "fitted", "")
-                    print(said or f"not begun: {job.variant} {job.what}", flush=True)
-                except Exception as error:
-                    failed.append(f"seed {job.seed} {job.variant} {job.what}: {error!r}")
-                    print("FAILED", failed[-1], flush=True)
+                        later = self.scores(job.seed, job.variant)
+                        running |= {pool.submit(limited, one, self.until): one for one in later}
         if failed:
             raise SystemExit("\n".join(failed))
 
@@ -337,7 +353,9 @@ def draw(rows: Any, path: Path) -> None:
         y = [100 * value for value in kept(rows, variant, "action") or ()]
         colour, marker = styles[family]
         (mx, lx, hx), (my, ly, hy) = interval(x), interval(y)
-        spread: dict[str, Any] = {} if len(x) < 2 else {"xerr": [[mx - lx], [hx - mx]], "yerr": [[my - ly], [hy - my]]}
+        spread: dict[str, Any] = (
+            {} if len(x) < 2 else {"xerr": [[mx - lx], [hx - mx]], "yerr": [[my - ly], [hy - my]]}
+        )
         axes.errorbar(
             mx, my, fmt=marker, color=colour, ecolor=colour + "55", markersize=7, elinewidth=1,
             label=family if family not in seen else None, **spread,
@@ -349,7 +367,7 @@ def draw(rows: Any, path: Path) -> None:
     axes.axhline(97, color="#888888", linewidth=1, linestyle="--")
     axes.text(0, 97.2, " 97 % of raw", fontsize=7, color="#666666")
     axes.set(
-        xlabel="leakage above chance: worse of static and moving clips, best of five fresh attackers (1 = raw)",
+        xlabel="leakage above chance: worse of static and moving clips, best of six fresh attackers (1 = raw)",
         ylabel="action accuracy kept, % of raw",
         title="Twins, encoder tiny: left and up is better",
     )
