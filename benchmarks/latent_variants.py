@@ -74,7 +74,6 @@ def floor(level: float) -> Noise:
 VARIANTS: dict[str, Variant] = {
     # the published objective, batch-invariant adapter
     "SPLAVU, action": Variant(published("splavu-hmdb51"), "published", everything=True),
-    "SPLAVU, three tasks": Variant(published("splavu"), "published", TASKS, everything=True),
     "SPLAVU, B+LC": Variant(published("table5/B+LC"), "published", everything=True),
     "SPLAVU, T+LC": Variant(published("table5/T+LC"), "published", everything=True),
     "SPLAVU, T+B": Variant(published("table5/T+B"), "published", everything=True),
@@ -107,7 +106,7 @@ VARIANTS: dict[str, Variant] = {
     "erase both 1/8, three tasks": Variant(
         closed(Erase(share=1 / 8, source="both")), "ours", TASKS, everything=True
     ),
-    "erase 1/8 + noise .1": Variant(closed(ERASE, floor(0.1)), "ours", everything=True),
+    "erase 1/8 + noise .1": Variant(closed(ERASE, floor(0.1)), "ours"),
     "erase 1/8 + noise .3": Variant(closed(ERASE, floor(0.3)), "ours"),
     "erase 1/8 + quantise 4": Variant(closed(ERASE, Quantise(levels=4)), "ours"),
     "erase 1/8 + rank 64": Variant(replace(learned(ERASE, Rank(64)), name="mechanism"), "ours"),

@@ -51,6 +51,8 @@ SURFACE = {
         "video",
         "--task",
         "--model",
+        "--anonymizer",
+        "--key",
         "--out",
         "--plot",
         "--truth",

@@ -337,6 +337,10 @@ def predict(
         ),
     ] = None,
     weights: Annotated[str | None, typer.Option(help="Of the encoder, where it has none of its own.")] = None,
+    anonymizer: Annotated[
+        str | None, typer.Option(help="What the features that the model was trained on went through.")
+    ] = None,
+    key: Annotated[Path | None, typer.Option(help="Secret key of the anonymizer's noise.")] = None,
     least: Annotated[float, typer.Option(help="Leave out detections less certain than this.")] = 0.05,
     device: Device = "auto",
 ) -> None:
@@ -350,7 +354,22 @@ def predict(
     if plot is not None:
         require_format(plot)
     known = read_truth(truth) if truth else ()
-    found = run(video, Run.open(model), task, weights=weights, device=device, least=least, truth=known)
+    veil = None
+    if anonymizer is not None:
+        from videoveil.anonymizers import LatentAnonymizer, NoiseKey
+
+        secret = None if key is None else NoiseKey.load(key)
+        veil = LatentAnonymizer.from_pretrained(anonymizer, key=secret)
+    found = run(
+        video,
+        Run.open(model),
+        task,
+        weights=weights,
+        anonymizer=veil,
+        device=device,
+        least=least,
+        truth=known,
+    )
     if plot is not None:
         draw(found, plot)
     if out is not None:

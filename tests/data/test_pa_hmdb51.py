@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from videoveil.data.pa_hmdb51 import (
     ATTRIBUTES,
     RULES,
     VALUES,
+    at_rate,
     binary,
     frame_labels,
     labelled_frames,
@@ -23,7 +25,7 @@ from videoveil.data.pa_hmdb51 import (
     parse_video,
 )
 from videoveil.data.reading import Complaints
-from videoveil.data.records import AttributeSpan, Item
+from videoveil.data.records import AttributeSpan, Dataset, Item
 from videoveil.errors import AnnotationError, MissingItems, UsageError
 
 VIDEO = {
@@ -160,6 +162,52 @@ def test_any_json_is_a_video_or_a_value_error(value: Any) -> None:
 def test_what_is_no_interval_is_named(rows: Any, reason: str) -> None:
     with pytest.raises(ValueError, match=f"face.*{reason}|{reason}.*face"):
         parse_video(changed(face=rows))
+
+
+# --- other frame rates -------------------------------------------------------------------------------------
+
+
+def alone(item: Item) -> Dataset:
+    return Dataset("pa-hmdb51", Path(), (item,))
+
+
+def test_at_half_the_rate_a_frame_has_the_labels_of_every_second_original_one() -> None:
+    item = labelled(changed(face=[[0, 4, 2], [5, 9, 0]]))
+    (half,) = at_rate(alone(item), 15)
+    assert [(span.first, span.stop) for span in half.attribute_spans] == [(0, 3), (3, 5)]
+    for frame in range(6):
+        assert frame_labels(half, frame) == frame_labels(item, 2 * frame)
+
+
+def test_a_span_without_a_frame_in_the_new_file_is_gone() -> None:
+    item = labelled(changed(face=[[0, 4, 2], [5, 5, 1], [6, 9, 0]]))
+    (half,) = at_rate(alone(item), 15)
+    assert [span.values["face"] for span in half.attribute_spans] == [(2,), (0,)]
+
+
+def test_at_the_original_rate_nothing_changes() -> None:
+    found = alone(labelled(VIDEO))
+    assert at_rate(found, 30) == found
+
+
+@quick
+@given(
+    st.fixed_dictionaries(interval_lists),
+    st.fractions(min_value=Fraction(1, 4), max_value=60, max_denominator=1001),
+)
+def test_at_any_rate_a_frame_has_the_labels_of_the_original_one_shown_at_its_time(
+    video: dict[str, Any], rate: Fraction
+) -> None:
+    item = labelled(video)
+    (moved,) = at_rate(alone(item), rate)
+    for frame in range(int(35 * rate / 30) + 2):
+        assert frame_labels(moved, frame) == frame_labels(item, int(frame * 30 / rate))
+
+
+@pytest.mark.parametrize("rate", [0, -15, Fraction(-1, 2)])
+def test_a_rate_that_is_none_is_a_usage_error(rate: Fraction | int) -> None:
+    with pytest.raises(UsageError, match="above 0"):
+        at_rate(alone(labelled(VIDEO)), rate)
 
 
 # --- binary rules ------------------------------------------------------------------------------------------

@@ -204,7 +204,7 @@ def test_an_adapter_behind_the_erasure_cannot_bring_anything_back(tmp_path: Path
     )
     directions = made.state_dict()["stages.0.directions"]
     x = torch.randn(5, WIDTH, generator=torch.Generator().manual_seed(0))
-    moved = x + torch.randn(5, 12, generator=torch.Generator().manual_seed(1)) @ directions.T
+    moved = x + torch.randn(5, 12, generator=torch.Generator().manual_seed(1)) @ directions.T.float()
     with torch.no_grad():
         assert torch.allclose(made(x), made(moved), atol=1e-4)
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import copy
 import json
 from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -15,19 +17,23 @@ from tests.data.trees import json_values, nasty_text, quick
 from tests.media.make import encode
 from tests.tasks.make_store import ACTIONS, action_items, grey_dataset, seen, write_store
 from tests.tasks.tridet.make import CLASSES, small, some_videos
+from videoveil import files
+from videoveil.anonymizers import Attention, LatentAnonymizer, Noise, NoiseKey, Quantise, latent
 from videoveil.data.records import Item
 from videoveil.encoders import create
 from videoveil.errors import MediaError, UsageError
+from videoveil.features.anonymize import anonymize
 from videoveil.features.extract import features_of, recipe_for
-from videoveil.features.store import FeatureStore
+from videoveil.features.store import FeatureRecipe, FeatureStore
+from videoveil.media.sampling import cached_equidistant
 from videoveil.tasks import mgfn
 from videoveil.tasks.action.network import ActionNetwork, NetworkConfig
 from videoveil.tasks.action.probe import ActionProbe, FittedProbe, ProbeConfig
 from videoveil.tasks.anomaly import AnomalyDetection
-from videoveil.tasks.base import Clips, Task
+from videoveil.tasks.base import Clips, Features, Task
 from videoveil.tasks.detection import ActionDetection, FittedDetection
 from videoveil.tasks.predict import Clock, Prediction, Span, predict, read_truth
-from videoveil.tasks.runs import RUN, Run, train
+from videoveil.tasks.runs import Run, train
 from videoveil.tasks.tridet.sources import make_video
 
 FRAMES = 75
@@ -218,15 +224,54 @@ def test_another_encoder_than_that_of_the_training_is_refused(folder: Path, runs
         predict(folder / "even.mp4", runs["action"], "action", weights="random")
 
 
-def test_a_model_of_anonymized_features_does_not_get_raw_ones(
-    folder: Path, runs: dict[str, Run], tmp_path: Path
+@pytest.fixture(scope="module")
+def veiled(folder: Path, runs: dict[str, Run]) -> tuple[Run, LatentAnonymizer]:
+    """A model trained on features that went through an anonymizer, and the anonymizer."""
+    source = FeatureStore.open(runs["action"].source["store"])
+    rows = torch.from_numpy(np.concatenate([source.read(entry).clip for entry in source.items()]))
+    hide = latent(256, Quantise(levels=4), Noise(floor=0.1, learned=False), key=NoiseKey(b"k" * 32))
+    hide.fit_from(rows)
+    anonymize(source.root, folder / "safe", hide, device="cpu")
+    safe = Features(FeatureStore.open(folder / "safe"), split="train")
+    train(ActionProbe(ProbeConfig(epochs=2)), safe, folder / "veiled", seed=0, device="cpu")
+    return Run.open(folder / "veiled"), hide
+
+
+def test_a_model_of_anonymized_features_hears_anonymized_ones(
+    folder: Path, veiled: tuple[Run, LatentAnonymizer]
 ) -> None:
-    about = json.loads((folder / "action" / RUN).read_text())
-    about["source"]["encoder"]["anonymizer"] = "adapter"
-    (tmp_path / RUN).write_text(json.dumps(about))
-    (tmp_path / "model.safetensors").write_bytes((folder / "action" / "model.safetensors").read_bytes())
-    with pytest.raises(UsageError, match="trained on anonymized features"):
-        predict(folder / "even.mp4", Run.open(tmp_path), "action")
+    run, hide = veiled
+    path = folder / "even.mp4"
+    said = predict(path, run, "action", anonymizer=hide, device="cpu")
+    assert said == predict(path, run, "action", anonymizer=hide, device="cpu")
+    encoder = create("tiny")
+    raw = features_of(Item("even", path, "test"), encoder, FeatureRecipe(**run.source["recipe"]))
+    names = [f"predict {files.file_hash(path)} clip {start}" for start in raw.starts.tolist()]
+    safe = hide(torch.from_numpy(raw.clip), content=names).numpy()
+    fitted = run.fitted()
+    weight, bias = fitted.layer.weight.detach().numpy(), fitted.layer.bias.detach().numpy()
+    logits = safe[list(cached_equidistant(len(safe), 5))] @ weight.T + bias
+    shares = np.exp(logits) / np.exp(logits).sum(1, keepdims=True)
+    expected = dict(zip(fitted.names, shares.mean(0)))
+    for label, score in said.answer:
+        assert score == pytest.approx(expected[label], abs=1e-4)
+
+
+def test_a_model_of_anonymized_features_does_not_get_raw_ones(
+    folder: Path, runs: dict[str, Run], veiled: tuple[Run, LatentAnonymizer]
+) -> None:
+    run, hide = veiled
+    path = folder / "even.mp4"
+    with pytest.raises(UsageError, match=r"that anonymizer \w+ made; give it with --anonymizer"):
+        predict(path, run, "action")
+    with pytest.raises(UsageError, match=r"and this one is \w+"):
+        predict(path, run, "action", anonymizer=latent(256, Attention()))
+    other = copy.deepcopy(hide)
+    other.key = NoiseKey(b"x" * 32)
+    with pytest.raises(UsageError, match="give it with --key"):
+        predict(path, run, "action", anonymizer=other)
+    with pytest.raises(UsageError, match="trained on raw features; leave the anonymizer out"):
+        predict(path, runs["action"], "action", anonymizer=hide)
 
 
 @pytest.mark.parametrize("name", ["action", "action-network", "detection", "anomaly"])

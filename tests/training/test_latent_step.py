@@ -59,6 +59,18 @@ def test_the_total_is_eq_7_of_the_terms_written_out() -> None:
     assert terms(found.terms)["action"] == pytest.approx(float(action.detach()), rel=1e-5)
 
 
+def test_without_a_reference_the_temporal_budget_compares_moving_clips_as_they_are() -> None:
+    one, now = step(Objective(SplavuWeights(0.0, 0.0, 0.0, 1.0), reference="none")), moment()
+    g, other = (one.anonymizer.transform(x) for x in (now.clip, now.other))
+    centre = torch.cat((g, other)).mean(0)
+    expected = nt_xent(g - centre, other - centre, groups=singled_out(now.labels, now.alone))  # type: ignore[arg-type]
+    assert terms(one(now).terms)["temporal"] == pytest.approx(float(expected.detach()), rel=1e-5)
+    scrambled = one(replace(now, first=normal(COUNT, WIDTH, seed=21), second=normal(COUNT, WIDTH, seed=22)))
+    assert terms(scrambled.terms)["temporal"] == terms(one(now).terms)["temporal"]
+    with pytest.raises(UsageError, match="reference='wrong'"):
+        Objective(reference="wrong")  # type: ignore[arg-type]
+
+
 def test_heads_get_nothing_from_budget_and_consistency_and_the_anonymizer_from_each_term() -> None:
     for name in ("consistency", "utility", "budget", "temporal"):
         off = {"consistency": 0.0, "utility": 0.0, "budget": 0.0, "temporal": 0.0}

@@ -8,13 +8,17 @@
 Frames count from 0 and `last` is included; a value is a number or a list (several people). Frames before the first
 interval are unlabelled; of two overlapping intervals the later one holds. The labelled videos are the test set and all
 other HMDB51 videos the training set, so that nobody is trained on what is tested.
+
+Frame numbers are those of the original files, 30 a second; for files at another rate `at_rate(dataset, 15)` moves them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from fractions import Fraction
 from itertools import pairwise
+from math import ceil
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +30,7 @@ from videoveil.errors import AnnotationError, UsageError
 VALUES = {"skin_color": 4, "face": 3, "gender": 3, "nudity": 3, "relationship": 2}  # 0 up to, not including
 ATTRIBUTES = tuple(VALUES)
 CLASSES = 51
+RATE = 30  # frames per second of the original files, which the annotations count in
 OFFICIAL = {"": {"test": 515}}
 OFFICIAL_LABELLED_FRAMES = 52_411  # with all five attributes
 RULES = {
@@ -115,6 +120,23 @@ def frame_labels(item: Item, frame: int, rule: str = "spact") -> dict[str, int] 
 def labelled_frames(item: Item) -> int:
     """Frames with all five attributes."""
     return sum(s.stop - s.first for s in item.attribute_spans if len(s.values) == len(ATTRIBUTES))
+
+
+def at_rate(dataset: Dataset, rate: Fraction | int) -> Dataset:
+    """The same labels for files that were re-encoded at `rate` frames per second: spans in the numbers of those files.
+
+    Frame k of such a file is shown when frame k·30/rate of the original was, and has the labels of that frame. A span
+    in which the new files have no frame is gone.
+    """
+    if rate <= 0:
+        raise UsageError(f"rate={rate}: frames per second, above 0")
+    return replace(dataset, items=tuple(_at_rate(item, Fraction(rate) / RATE) for item in dataset))
+
+
+def _at_rate(item: Item, scale: Fraction) -> Item:
+    """Original frames [first, stop) are the new frames k with first ≤ k/scale < stop."""
+    moved = [replace(s, first=ceil(s.first * scale), stop=ceil(s.stop * scale)) for s in item.attribute_spans]
+    return replace(item, attribute_spans=tuple(span for span in moved if span.first < span.stop))
 
 
 def parse_file(value: Any, path: Path, complaints: Complaints) -> list[Item]:

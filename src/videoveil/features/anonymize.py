@@ -127,7 +127,7 @@ def identity(source: FeatureStore, anonymizer: LatentAnonymizer) -> dict[str, An
         "name": f"{raw['name']}+veil-{made[:12]}",
         "hash": combined,
         "width": anonymizer.config.width,
-        "encoder": {"name": raw["name"], "hash": raw["hash"]},
+        "encoder": {name: raw[name] for name in ("name", "hash", "options") if name in raw},
         "anonymizer": {
             "hash": made,
             "stages": [stage.kind for stage in anonymizer.config.stages],
@@ -148,10 +148,8 @@ class _Job:
         progress: Progress | None,
     ):
         self.source, self.target, self.progress = source, target, progress
-        self.anonymizer = copy.deepcopy(anonymizer).to(device).eval()  # the caller's stays where it is
-        self.device = device
-        self.moved = max(PIECES[0], batch - batch % PIECES[0])
-        self.written = self.present = self.rows = 0
+        self.passage = Passage(anonymizer, device, batch)
+        self.written = self.present = 0
         self.bad: dict[str, str] = {}
 
     def run(self, datasets: Sequence[str]) -> AnonymizeReport:
@@ -181,7 +179,7 @@ class _Job:
             items=total,
             written=self.written,
             present=self.present,
-            rows=self.rows,
+            rows=self.passage.rows,
             seconds=time.perf_counter() - began,
             encoder_hash=self.target.encoder["hash"],
         )
@@ -204,13 +202,13 @@ class _Job:
                 else:
                     self._make(dataset, entry, key)
         if self.progress is not None:
-            self.progress(self.written + self.present + len(self.bad), total, self.rows)
+            self.progress(self.written + self.present + len(self.bad), total, self.passage.rows)
         return True
 
     def _make(self, dataset: str, entry: StoredItem, key: str) -> None:
         try:
             raw = self.source.read(entry)
-            safe = self.features(raw, entry.key)
+            safe = self.passage(raw, entry.key)
             self.target.write(key, safe, _provenance(raw, entry))
             self.written += 1
         except (
@@ -219,9 +217,18 @@ class _Job:
         ) as error:  # NaN, a damaged file, out of memory: no file, never the raw one
             self.bad[f"{dataset}/{entry.item.id}"] = f"{type(error).__name__}: {str(error).splitlines()[0]}"
 
-    # --- one video ------------------------------------------------------------------------------------------
 
-    def features(self, raw: VideoFeatures, name: str) -> VideoFeatures:
+class Passage:
+    """The way of one video after the other through an anonymizer."""
+
+    def __init__(self, anonymizer: LatentAnonymizer, device: torch.device, batch: int = 4096):
+        require_exportable(anonymizer)
+        self.anonymizer = copy.deepcopy(anonymizer).to(device).eval()  # the caller's stays where it is
+        self.device = device
+        self.moved = max(PIECES[0], batch - batch % PIECES[0])
+        self.rows = 0  # vectors and tokens so far
+
+    def __call__(self, raw: VideoFeatures, name: str) -> VideoFeatures:
         """The same video with every feature anonymized; `name` names its rows for keyed noise."""
         still = self._still(raw)
         clips = [f"{name} clip {start}" for start in raw.starts.tolist()]

@@ -3,7 +3,9 @@
 anonymizer = fit(veil(), {"action": Features(store, split="train")}, "RUN")
 """
 
+from videoveil.recipes.adversaries import splavu_adversaries, veil_adversaries
 from videoveil.recipes.fitting import Evaluate, fit
+from videoveil.recipes.gait import splavu_gait, veil_gait
 from videoveil.recipes.latent import LatentRecipe, Origin
 from videoveil.recipes.registry import RECIPES, recipe, recipe_names
 from videoveil.recipes.splavu import (
@@ -28,9 +30,13 @@ __all__ = [
     "recipe_names",
     "splavu",
     "splavu_actions",
+    "splavu_adversaries",
+    "splavu_gait",
     "splavu_hmdb51",
     "splavu_released",
     "veil",
+    "veil_adversaries",
+    "veil_gait",
     "veil_noise",
     "veil_static",
     "veil_tuned",

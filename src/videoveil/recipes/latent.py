@@ -20,6 +20,7 @@ from videoveil.anonymizers.config import (
 )
 from videoveil.errors import UsageError
 from videoveil.objectives import SplavuWeights
+from videoveil.objectives.adversaries import Adversaries
 from videoveil.objectives.consistency import Reduction
 from videoveil.recipes import text
 from videoveil.tasks import settings
@@ -29,8 +30,9 @@ from videoveil.tasks.tridet import TriDetConfig
 from videoveil.training.identity import IdentitySettings
 from videoveil.training.latent import Decay, LatentSchedule, Precision
 from videoveil.training.latent_heads import TASKS, HeadSettings
-from videoveil.training.latent_step import Objective, Pairs
+from videoveil.training.latent_step import Objective, Pairs, Reference
 
+LATER = {"adversaries": None, "reference": "static"}  # came later: left out where they change nothing
 HEADS: dict[str, type[Any]] = {"action": ProbeConfig, "detection": TriDetConfig, "anomaly": MGFNConfig}
 
 
@@ -64,6 +66,8 @@ class LatentRecipe:
     reduction: Reduction = "mean"
     margin: float | None = None
     pairs: Pairs = "static"
+    reference: Reference = "static"  # what the temporal budget takes away from moving clips
+    adversaries: Adversaries | None = None  # that learn in alternation with the anonymizer
     # schedule
     epochs: int = 100
     batch: int = 512
@@ -106,7 +110,15 @@ class LatentRecipe:
 
     def objective(self) -> Objective:
         weights = SplavuWeights(self.w_consistency, self.w_utility, self.w_budget, self.w_temporal)
-        return Objective(weights, self.temperature, self.reduction, self.margin, self.pairs)
+        return Objective(
+            weights,
+            self.temperature,
+            self.reduction,
+            self.margin,
+            self.pairs,
+            adversaries=self.adversaries,
+            reference=self.reference,
+        )
 
     def schedule(self) -> LatentSchedule:
         own = {f.name: getattr(self, f.name) for f in dataclasses.fields(LatentSchedule)}
@@ -122,7 +134,9 @@ class LatentRecipe:
         value["identity"] = dataclasses.asdict(self.identity)
         heads: dict[str, Any] = {name: settings.to_json(getattr(self.heads, name)) for name in HEADS}
         value["heads"] = {**heads, "cut": self.heads.cut}
-        return value
+        if self.adversaries is not None:
+            value["adversaries"] = dataclasses.asdict(self.adversaries)
+        return {k: v for k, v in value.items() if k not in LATER or v != LATER[k]}
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> LatentRecipe:
@@ -135,6 +149,8 @@ class LatentRecipe:
                 given["origin"] = Origin(**_known(Origin, given["origin"]))
             if "identity" in given:
                 given["identity"] = IdentitySettings(**_known(IdentitySettings, given["identity"]))
+            if given.get("adversaries") is not None:
+                given["adversaries"] = Adversaries(**_known(Adversaries, given["adversaries"]))
             if "heads" in given:
                 heads = _known(HeadSettings, given["heads"])
                 own: dict[str, Any] = {

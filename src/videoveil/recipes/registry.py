@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from videoveil.errors import UsageError
+from videoveil.recipes import adversaries, gait
 from videoveil.recipes import splavu as published
 from videoveil.recipes import veil as own
 from videoveil.recipes.latent import LatentRecipe
@@ -14,10 +15,14 @@ RECIPES: dict[str, Callable[[], LatentRecipe]] = {
     "veil-static": own.veil_static,
     "veil-noise": own.veil_noise,
     "veil-tuned": own.veil_tuned,
+    "veil-gait": gait.veil_gait,
+    "veil-adversaries": adversaries.veil_adversaries,
     "splavu": published.splavu,
     "splavu-actions": published.splavu_actions,
     "splavu-hmdb51": published.splavu_hmdb51,
     "splavu-released": published.splavu_released,
+    "splavu-gait": gait.splavu_gait,
+    "splavu-adversaries": adversaries.splavu_adversaries,
 }
 
 

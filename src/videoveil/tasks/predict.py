@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from videoveil import devices, files
 from videoveil.data.records import Item
 from videoveil.encoders import Encoder, create
 from videoveil.errors import UsageError
@@ -24,6 +25,9 @@ from videoveil.tasks.detection import FittedDetection
 from videoveil.tasks.mgfn.sources import make_video as anomaly_video
 from videoveil.tasks.runs import Run
 from videoveil.tasks.tridet.sources import make_video as detection_video
+
+if TYPE_CHECKING:
+    from videoveil.anonymizers import LatentAnonymizer
 
 FAMILIES = {
     "action": ("action", "action-network"),
@@ -72,6 +76,7 @@ def predict(
     task: str,
     *,
     weights: str | None = None,
+    anonymizer: LatentAnonymizer | None = None,
     device: str = "auto",
     least: float = 0.05,
     truth: Sequence[Span] = (),
@@ -79,7 +84,8 @@ def predict(
     """What the run's model says about a video file.
 
     Features are made as those it was trained on: the same encoder, known by its hash, and the same recipe. `weights`
-    are the encoder's where it has none of its own. `least` leaves out detections that are less certain.
+    are the encoder's where it has none of its own. A model that was trained on anonymized features needs the very
+    `anonymizer` they went through. `least` leaves out detections that are less certain.
     """
     if task not in FAMILIES:
         raise UsageError(f"--task {task}: choose one of {', '.join(FAMILIES)}")
@@ -91,8 +97,14 @@ def predict(
     if isinstance(fitted, FittedNetwork):
         return _whole_network(item, fitted.to(_device(device)), run, truth)
     recipe = FeatureRecipe(**run.source["recipe"])
-    encoder = encoder_of(run.source["encoder"], weights)
+    facts = run.source["encoder"]
+    hidden = facts.get("anonymizer")
+    if anonymizer is not None or hidden:
+        _require_anonymizer(anonymizer, hidden, run)
+    encoder = encoder_of(facts["encoder"] if hidden else facts, weights)
     features = features_of(item, encoder, recipe, device=device)
+    if anonymizer is not None:
+        features = _anonymized(path, features, anonymizer, device)
     if isinstance(fitted, FittedProbe):
         return _probe(item, fitted, run, features, truth)
     if isinstance(fitted, FittedDetection):
@@ -103,15 +115,11 @@ def predict(
 
 
 def _device(name: str) -> str:
-    from videoveil import devices
-
     return str(devices.choose(name))
 
 
 def encoder_of(facts: Any, weights: str | None) -> Encoder:
     """The very encoder that the features were made with; another one is refused."""
-    if facts.get("anonymizer"):
-        raise UsageError("the model was trained on anonymized features: anonymize the video's features first")
     encoder = create(facts["name"], weights=weights, **facts.get("options", {}))
     if encoder.content_hash() != facts["hash"]:
         raise UsageError(
@@ -119,6 +127,32 @@ def encoder_of(facts: Any, weights: str | None) -> Encoder:
             f"{encoder.content_hash()[:8]}; give the encoder's weights with --weights"
         )
     return encoder
+
+
+def _require_anonymizer(given: LatentAnonymizer | None, wanted: Any, run: Run) -> None:
+    """The anonymizer that the model's features went through, key and all, or none where they are raw."""
+    if not wanted:
+        raise UsageError(f"{run.folder}: trained on raw features; leave the anonymizer out")
+    if given is None:
+        raise UsageError(
+            f"{run.folder}: trained on features that anonymizer {wanted['hash'][:12]} made; give it with --anonymizer"
+        )
+    if given.content_hash() != wanted["hash"]:
+        raise UsageError(
+            f"{run.folder}: trained on features that anonymizer {wanted['hash'][:12]} made, and this one is "
+            f"{given.content_hash()[:12]}"
+        )
+    key = given.key.fingerprint() if given.wants_noise and given.key is not None else None
+    if given.wants_noise and key != wanted["key"]:
+        raise UsageError(
+            f"{run.folder}: its features have the noise of key {wanted['key']}; give it with --key"
+        )
+
+
+def _anonymized(path: Path, raw: VideoFeatures, anonymizer: LatentAnonymizer, device: str) -> VideoFeatures:
+    from videoveil.features.anonymize import Passage
+
+    return Passage(anonymizer, devices.choose(device))(raw, f"predict {files.file_hash(path)}")
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,8 @@
 """The latent loop (SPLAVU, Algorithm 1): one joint step of anonymizer and heads on Eq. 7, again and again.
 
 Random numbers belong to an epoch or a step and come from the seed alone, so a run that was killed goes on to the same
-weights. On an accelerator, training for actions alone is captured as one graph (`latent_graph`); everywhere else the
-same step runs as it is written.
+weights. On an accelerator, training for actions alone is captured as one graph (`latent_graph`); everywhere else, and
+where adversaries learn in alternation (`latent_adversaries`), the same step runs as it is written.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from videoveil import devices, files
 from videoveil.anonymizers.latent import LatentAnonymizer
 from videoveil.errors import CheckpointError, Diverged, UsageError
 from videoveil.training import checkpoints, seeds
+from videoveil.training.latent_adversaries import Ensemble
 from videoveil.training.latent_curves import Curves
 from videoveil.training.latent_graph import CapturedEpoch, PlannedEpoch
 from videoveil.training.latent_heads import HeadSettings, head_groups
@@ -118,11 +119,13 @@ class LatentLoop:
         self.networks = nn.ModuleDict({"anonymizer": self.anonymizer, **self.heads}).to(self.device)
         self.optimizer = self._make_optimizer()
         self.rates = [float(group["lr"]) for group in self.optimizer.param_groups]
+        self.adversaries = self._make_adversaries()
         self.step = Step(
             self.anonymizer,
             self.objective,
             self.networks["action"] if "action" in self.heads else None,
             schedule.precision == "bf16-mixed",
+            None if self.adversaries is None else self.adversaries.heads,
         )
         wanting = self.tasks.items() if self.anonymizer.wants_static else ()
         self.still = {name: task.pool.still().to(self.device) for name, task in wanting}
@@ -143,6 +146,8 @@ class LatentLoop:
         began = time.perf_counter()
         self.networks.train()
         self._set_rates(schedule.factor(epoch))
+        if self.adversaries is not None:
+            self.adversaries.start_epoch(epoch)
         self._prepare(epoch)
         with self._own_randomness(epoch):
             terms = self._terms(epoch)
@@ -184,7 +189,7 @@ class LatentLoop:
             return self._update(source.moment(choice))
 
         size = (source.steps, source.batch, len(COLUMNS), self.device)
-        if not self.capture or self.device.type != "cuda":
+        if not self.capture or self.device.type != "cuda" or self.adversaries is not None:
             return PlannedEpoch(advance, *size)
         return CapturedEpoch(
             advance, *size, first_plan=plan, state=self._state, reset=self.optimizer.zero_grad
@@ -195,7 +200,12 @@ class LatentLoop:
         return self._update(moment, tasks)
 
     def _update(self, moment: Moment, tasks: Mapping[str, Any] | None = None) -> Tensor:
-        """Forward, backward, clip, step: the terms and the gradient's norm before clipping."""
+        """Forward, backward, clip, step: the terms and the gradient's norm before clipping.
+
+        Adversaries learn first, on what the anonymizer makes of this moment as it is.
+        """
+        if self.adversaries is not None:
+            self.adversaries.learn(*self.step.pairs(moment))
         self.optimizer.zero_grad()
         found = self.step(moment, tasks)
         found.total.backward()
@@ -250,6 +260,13 @@ class LatentLoop:
             group["lr"] = torch.tensor(group["lr"], device=self.device)
         return torch.optim.AdamW(groups, capturable=True, fused=True)
 
+    def _make_adversaries(self) -> Ensemble | None:
+        wanted = self.objective.adversaries
+        if wanted is None:
+            return None
+        width, temperature = self.anonymizer.config.width, self.objective.temperature
+        return Ensemble(wanted, width, temperature, self.seed, self.device)
+
     def _parameters(self) -> list[Tensor]:
         return [p for group in self.optimizer.param_groups for p in group["params"]]
 
@@ -272,7 +289,7 @@ class LatentLoop:
         facts = {
             **self.identity,
             **schedule,
-            "objective": asdict(self.objective),
+            "objective": _told(self.objective),
             "anonymizer": self.anonymizer.config.to_json(),
             "tasks": sorted(self.heads),
             "data": self.source.fingerprint(),
@@ -286,6 +303,8 @@ class LatentLoop:
             return
         tensors = {f"network.{name}": t for name, t in self.networks.state_dict().items()}
         tensors |= {f"state.{name}": t for name, t in checkpoints.optimizer_tensors(self.optimizer).items()}
+        if self.adversaries is not None:
+            tensors |= self.adversaries.tensors()
         tasks = {name: task.state() for name, task in self.tasks.items()}
         facts = {"identity": self.facts, "history": self.history, "tasks": tasks}
         checkpoints.write(self.folder / CHECKPOINT, FORMAT, tensors, facts)
@@ -301,10 +320,18 @@ class LatentLoop:
             raise CheckpointError(f"{path}: has more epochs than were asked for; use another folder")
         checkpoints.fill(self.networks, checkpoints.part(tensors, "network"), str(path))
         checkpoints.fill_optimizer(self.optimizer, checkpoints.part(tensors, "state"))
+        if self.adversaries is not None:
+            self.adversaries.restore(tensors, str(path))
         for name, task in self.tasks.items():
             task.restore(facts["tasks"][name])
         self.history = list(facts["history"])
-        self.curves.go_on(len(self.history))
+        self.curves.go_on(self.history)
+
+
+def _told(objective: Objective) -> dict[str, Any]:
+    """An objective as a checkpoint names it: settings that came later are left out where they change nothing."""
+    usual, later = Objective(), ("adversaries", "reference")
+    return {k: v for k, v in asdict(objective).items() if k not in later or v != getattr(usual, k)}
 
 
 def score_curve(history: list[dict[str, Any]]) -> list[dict[str, float]]:

@@ -22,10 +22,13 @@ from videoveil.objectives import (
     splavu_total,
     temporal_budget,
 )
+from videoveil.objectives.adversaries import Adversaries, worst_adversary
 from videoveil.objectives.consistency import Reduction
 
 Pairs = Literal["static", "moving", "mixed"]
-TERMS = ("total", "consistency", "utility", "budget", "temporal", "action", "detection", "anomaly")
+Reference = Literal["static", "none"]
+LOSSES = ("action", "detection", "anomaly")
+TERMS = ("total", "consistency", "utility", "budget", "temporal", *LOSSES, "adversary")
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +36,12 @@ class Objective:
     """Eq. 7 and what the paper leaves open in it.
 
     `pairs` are what the budget compares: two static clips of a video (the paper), two moving ones, or one of each.
+    `adversaries`, if there are any, compare the same pairs.
+
+    `reference` is what the temporal budget takes away from moving clips before it compares them: the anonymized static
+    clips of their video, so that only what moves counts; or nothing. Where a static budget scrambles static clips, the
+    difference to them is scrambled too, and the temporal budget is content with moving clips as they are; with
+    nothing to hide behind, it is about all that moving clips tell, looks and walk.
     """
 
     weights: SplavuWeights = field(default_factory=SplavuWeights)
@@ -41,10 +50,13 @@ class Objective:
     margin: float | None = None
     pairs: Pairs = "static"
     same_action: bool = True  # the temporal budget compares videos of one action only
+    adversaries: Adversaries | None = None
+    reference: Reference = "static"
 
     def __post_init__(self) -> None:
-        if self.pairs not in get_args(Pairs):
-            raise UsageError(f"pairs={self.pairs!r}: choose one of {', '.join(get_args(Pairs))}")
+        for name, known in (("pairs", get_args(Pairs)), ("reference", get_args(Reference))):
+            if getattr(self, name) not in known:
+                raise UsageError(f"{name}={getattr(self, name)!r}: choose one of {', '.join(known)}")
 
     @property
     def wants_other(self) -> bool:
@@ -94,6 +106,7 @@ class Step:
     objective: Objective
     head: nn.Module | None = None
     half: bool = False  # the anonymizer in bfloat16; losses are always float32
+    adversaries: nn.ModuleList | None = None  # those that the objective asks for
 
     def __call__(self, moment: Moment, tasks: Tasks | None = None) -> Found:
         """All terms of one step."""
@@ -113,14 +126,34 @@ class Step:
         for (name, task), anonymized in zip(tasks.items(), rest):
             losses[name] = task.loss(pooled(anonymized))
         consistency = self._consistency(moment, clip, tasks, rest)
-        budget = self._budget(moment, pooled(clip), first, second, other)
+        a, b, groups = self._views(moment, pooled(clip), first, second, other)
+        budget = nt_xent(a, b, objective.temperature, groups=groups, margin=objective.margin)
         temporal = None
         if weights.temporal:
             temporal = self._temporal(moment, pooled(clip), other, first, second)
         found = splavu_total(consistency, losses, budget, weights, temporal=temporal)
-        zero = torch.zeros_like(budget)
-        terms = [getattr(found, name) for name in TERMS[:5]] + [losses.get(name, zero) for name in TERMS[5:]]
-        return Found(found.total, torch.stack([term.detach().float() for term in terms]))
+        total, adversary = found.total, torch.zeros_like(budget)
+        if self.adversaries is not None and objective.adversaries is not None:
+            chosen = objective.adversaries
+            adversary = worst_adversary(
+                self.adversaries, a, b, objective.temperature, groups=groups, margin=chosen.margin
+            )
+            total = total - chosen.weight * adversary
+        terms = [total, found.consistency, found.utility, found.budget, found.temporal]
+        terms += [losses.get(name, torch.zeros_like(budget)) for name in LOSSES] + [adversary]
+        return Found(total, torch.stack([term.detach().float() for term in terms]))
+
+    @torch.no_grad()
+    def pairs(self, moment: Moment) -> tuple[Tensor, Tensor, Tensor]:
+        """The anonymized views (N, d) that the budget compares, and who may be compared with whom (N,)."""
+        wanted = {
+            "static": (moment.first, moment.second),
+            "mixed": (moment.clip, moment.first),
+            "moving": (moment.clip, _needed(moment.other) if self.objective.pairs == "moving" else None),
+        }[self.objective.pairs]
+        a, b = (pooled(x) for x in self._through([(x, moment.still) for x in wanted if x is not None]))
+        alone = moment.alone if self.objective.pairs == "moving" else None
+        return a, b, singled_out(torch.zeros_like(_number(moment)), alone)
 
     def _through(self, inputs: Sequence[tuple[Tensor, Tensor | None]]) -> list[Tensor]:
         """Every input through the anonymizer: in one go where rows do not touch each other, else one by one."""
@@ -145,19 +178,15 @@ class Step:
             after.append(anonymized[task.consistent])
         return latent_consistency(torch.cat(before), torch.cat(after), self.objective.reduction)
 
-    def _budget(
+    def _views(
         self, moment: Moment, clip: Tensor, first: Tensor, second: Tensor, other: Tensor | None
-    ) -> Tensor:
-        objective = self.objective
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """What the budget compares, (N, d) twice, and groups (N,)."""
         # one group for all: the same value, but its ceiling is made on the device, as a captured step needs it
         groups = torch.zeros_like(_number(moment))
-        views = {"static": (first, second), "mixed": (clip, first)}
-        if objective.pairs in views:
-            return nt_xent(
-                *views[objective.pairs], objective.temperature, groups=groups, margin=objective.margin
-            )
-        groups = singled_out(groups, moment.alone)
-        return nt_xent(clip, _needed(other), objective.temperature, groups=groups, margin=objective.margin)
+        if self.objective.pairs == "moving":
+            return clip, _needed(other), singled_out(groups, moment.alone)
+        return (*((first, second) if self.objective.pairs == "static" else (clip, first)), groups)
 
     def _temporal(
         self, moment: Moment, clip: Tensor, other: Tensor | None, first: Tensor, second: Tensor
@@ -165,6 +194,8 @@ class Step:
         objective = self.objective
         known = moment.labels is not None and objective.same_action
         groups = moment.labels if known and moment.labels is not None else torch.zeros_like(_number(moment))
+        if objective.reference == "none":
+            first = second = torch.zeros_like(clip)
         return temporal_budget(
             clip,
             _needed(other),
