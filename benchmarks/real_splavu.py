@@ -13,7 +13,7 @@ DATA holds `hmdb51-12`, `pa-hmdb51`, `utkface` and `kth` (`benchmarks/real_data.
    head are not erased) or `rank-R` (a bottleneck of R numbers, trained for actions and consistency; `rank-R~F` with a
    floor of F standard deviations of noise behind it).
 4. Scores on raw and on anonymized features. Utility: actions of hmdb51-12, and of KTH, which no anonymizer has seen.
-   Attacks, each by the strongest of five attackers that are trained afresh on what would be published: gender, race and
+   Attacks, each by the strongest of six attackers that are trained afresh on what would be published: gender, race and
    age group of faces (static clips); PA-HMDB51's attributes of labelled clips, static and moving, in two folds that
    share no film; which person of KTH, static and moving, from other actions.
 

@@ -16,7 +16,7 @@ from videoveil.recipes.splavu import (
     splavu_hmdb51,
     splavu_released,
 )
-from videoveil.recipes.veil import veil, veil_noise, veil_static, veil_tuned
+from videoveil.recipes.veil import veil, veil_bottleneck, veil_noise, veil_static, veil_tuned
 
 __all__ = [
     "RECIPES",
@@ -36,6 +36,7 @@ __all__ = [
     "splavu_released",
     "veil",
     "veil_adversaries",
+    "veil_bottleneck",
     "veil_gait",
     "veil_noise",
     "veil_static",

@@ -15,6 +15,7 @@ RECIPES: dict[str, Callable[[], LatentRecipe]] = {
     "veil-static": own.veil_static,
     "veil-noise": own.veil_noise,
     "veil-tuned": own.veil_tuned,
+    "veil-bottleneck": own.veil_bottleneck,
     "veil-gait": gait.veil_gait,
     "veil-adversaries": adversaries.veil_adversaries,
     "splavu": published.splavu,
