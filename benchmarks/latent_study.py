@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import multiprocessing
 import os
 import sys
@@ -327,6 +328,14 @@ def table(rows: Any) -> str:
     return "\n".join([f"Raw: {raw}", "", *lines])
 
 
+STYLES = {  # family → colour, marker
+    "published": ("#d55e00", "s"),
+    "released": ("#cc79a7", "X"),
+    "mechanism": ("#0072b2", "o"),
+    "ours": ("#009e73", "D"),
+}
+
+
 def draw(rows: Any, path: Path) -> None:
     """The frontier: action kept against the worse of the two leakages, mean over seeds with intervals."""
     import matplotlib
@@ -334,45 +343,33 @@ def draw(rows: Any, path: Path) -> None:
     matplotlib.use("Agg")
     from matplotlib import pyplot
 
-    figure, axes = pyplot.subplots(figsize=(9, 6), layout="constrained")
-    styles = {
-        "published": ("#d55e00", "s"),
-        "released": ("#cc79a7", "X"),
-        "mechanism": ("#0072b2", "o"),
-        "ours": ("#009e73", "D"),
-    }
-    seen: set[str] = set()
-    for variant, found in rows.items():
-        if variant == RAW or not {"action", *ATTACKS} <= set(found):
-            continue
-        family = VARIANTS[variant].family
-        x = [
-            max(pair)
-            for pair in zip(kept(rows, variant, "static") or (), kept(rows, variant, "moving") or ())
-        ]
-        y = [100 * value for value in kept(rows, variant, "action") or ()]
-        colour, marker = styles[family]
-        (mx, lx, hx), (my, ly, hy) = interval(x), interval(y)
-        spread: dict[str, Any] = (
-            {} if len(x) < 2 else {"xerr": [[mx - lx], [hx - mx]], "yerr": [[my - ly], [hy - my]]}
+    figure, axes = pyplot.subplots(figsize=(11, 6.5), layout="constrained")
+    shown = [name for name, found in rows.items() if name != RAW and {"action", *ATTACKS} <= set(found)]
+    for number, variant in enumerate(shown, 1):
+        colour, marker = STYLES[VARIANTS[variant].family]
+        pairs = zip(kept(rows, variant, "static") or (), kept(rows, variant, "moving") or ())
+        x, y = interval([max(pair) for pair in pairs]), interval(kept(rows, variant, "action") or ())
+        mx, my = x[0], 100 * y[0]
+        axes.plot(x[1:], (my, my), color=colour, alpha=0.25, linewidth=1)
+        axes.plot((mx, mx), [100 * end for end in y[1:]], color=colour, alpha=0.25, linewidth=1)
+        axes.plot(mx, my, marker, color=colour, markersize=7, label=f"{number}  {variant}", linestyle="none")
+        turn = 2.4 * number  # every label lies on another side of its point
+        place = (11 * math.cos(turn), 11 * math.sin(turn))
+        axes.annotate(
+            str(number), (mx, my), place, textcoords="offset points", fontsize=8, ha="center", va="center"
         )
-        axes.errorbar(
-            mx, my, fmt=marker, color=colour, ecolor=colour + "55", markersize=7, elinewidth=1,
-            label=family if family not in seen else None, **spread,
-        )  # fmt: skip
-        seen.add(family)
-        axes.annotate(variant, (mx, my), xytext=(6, 4), textcoords="offset points", fontsize=7)
-    axes.plot(1, 100, "k*", markersize=13, label="raw features")
-    axes.axvline(0, color="#888888", linewidth=1, linestyle=":")
+    axes.plot(1, 100, "k*", markersize=13, label="raw features", linestyle="none")
     axes.axhline(97, color="#888888", linewidth=1, linestyle="--")
-    axes.text(0, 97.2, " 97 % of raw", fontsize=7, color="#666666")
+    axes.text(0.01, 97.2, "97 % of raw", fontsize=8, color="#666666")
     axes.set(
         xlabel="leakage above chance: worse of static and moving clips, best of six fresh attackers (1 = raw)",
         ylabel="action accuracy kept, % of raw",
-        title="Twins, encoder tiny: left and up is better",
+        title="Twins, encoder tiny, three seeds: left and up is better",
+        xlim=(0, 1.1),
+        ylim=(88, 118),
     )
-    axes.legend(loc="lower right", fontsize=8)
-    figure.savefig(path, dpi=130, metadata={"Software": None})
+    figure.legend(loc="outside right upper", fontsize=8, frameon=False)
+    figure.savefig(path, dpi=120, metadata={"Software": None})
     pyplot.close(figure)
 
 
