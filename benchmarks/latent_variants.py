@@ -64,7 +64,6 @@ RELEASED = published(
     stages=(AttentionOnly(init="default", cross_sample=True),),
     identity=IdentitySettings(epochs=500, learning_rate=1e-4),
 )
-LOOSE = replace(RELEASED, w_consistency=0.0)
 ERASE = Erase(share=1 / 8, source="both")
 
 
@@ -84,8 +83,6 @@ VARIANTS: dict[str, Variant] = {
     # the published code's block, started as it was: from a random start, taught the identity
     "released, shuffled": Variant(RELEASED, "released", cross_sample=True),
     "released, label order": Variant(RELEASED, "released", cross_sample=True, order="label order"),
-    "released, T+B, shuffled": Variant(LOOSE, "released", cross_sample=True),
-    "released, T+B, label order": Variant(LOOSE, "released", cross_sample=True, order="label order"),
     # one irreversible mechanism each
     "rank 16": Variant(learned(Rank(16)), "mechanism"),
     "rank 32": Variant(learned(Rank(32)), "mechanism", everything=True),
