@@ -1,4 +1,4 @@
-"""Anonymizers: features in, features of the same shape out; one clip at a time, whatever the batch.
+"""Anonymizers: features in, features out, or frames in, frames out; one clip or frame at a time, whatever the batch.
 
 anonymizer = latent(768, Attention(), Rank(24), Noise(floor=0.3), key=NoiseKey.generate())
 anonymizer.fit_from(training_features)
@@ -30,6 +30,8 @@ from videoveil.anonymizers.errors import (
 )
 from videoveil.anonymizers.keys import NoiseKey
 from videoveil.anonymizers.latent import LatentAnonymizer, build_stage, latent, require_exportable
+from videoveil.anonymizers.pixel.anonymizer import PixelAnonymizer, pixel
+from videoveil.anonymizers.pixel.config import PixelConfig
 from videoveil.anonymizers.wrap import Veiled, wrap
 
 __all__ = [
@@ -49,6 +51,8 @@ __all__ = [
     "NoiseKey",
     "NotExportable",
     "NotFitted",
+    "PixelAnonymizer",
+    "PixelConfig",
     "Quantise",
     "Rank",
     "ShapeMismatch",
@@ -58,6 +62,7 @@ __all__ = [
     "Withheld",
     "build_stage",
     "latent",
+    "pixel",
     "require_exportable",
     "wrap",
 ]

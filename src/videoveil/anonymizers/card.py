@@ -10,6 +10,7 @@ from videoveil.errors import UsageError
 
 if TYPE_CHECKING:
     from videoveil.anonymizers.latent import LatentAnonymizer
+    from videoveil.anonymizers.publish import Published
 
 REVERSIBLE = ("attention", "attention-only", "mlp")  # undone, in principle, by whoever trains against them
 UNKNOWN = "not recorded"
@@ -17,7 +18,7 @@ UNKNOWN = "not recorded"
 
 @dataclass(frozen=True, slots=True)
 class Measurement:
-    """One score on anonymized features, beside the one on raw features and that of a blind guess."""
+    """One score on anonymized data, beside the one on raw data and that of a blind guess."""
 
     name: str  # task or attacker, and data
     kind: Literal["utility", "attack"]
@@ -52,62 +53,71 @@ class ModelCard:
         return cls(**{**value, "measurements": measurements})
 
 
-def render(anonymizer: LatentAnonymizer) -> str:
+@dataclass(frozen=True, slots=True)
+class Account:
+    """What a card says of one kind of anonymizer and of this one in particular; the rest is the same for all."""
+
+    heading: str
+    purpose: str
+    facts: Sequence[str]
+    usage: str  # Python
+    limits: Sequence[str]
+    reversible: Sequence[str]  # kinds of stages that can be undone in principle
+    pipeline: str  # the hub's name of what it is for
+    tag: str
+    output: str  # what it gives out, in one plural word
+
+
+RISK = (
+    "- This is measured risk under the named attackers, on the named data, and nothing more. {what} from it "
+    "are not anonymous data: a stronger attacker, other data or side information can find more."
+)
+
+
+def render(anonymizer: Published) -> str:
     """The card as the README.md of a model folder."""
-    config, card = anonymizer.config, anonymizer.card
+    account, card = anonymizer.account(), anonymizer.card
     parameters = sum(p.numel() for p in anonymizer.parameters())
-    encoder = UNKNOWN if config.encoder is None else f"`{config.encoder.name}`, hash `{config.encoder.hash}`"
     facts = [
-        f"- Encoder it was trained for: {encoder}",
-        f"- Feature width: {config.width}; tokens: {config.tokens}",
+        *account.facts,
         f"- Training data: {card.training_data or UNKNOWN}",
         f"- Parameters: {parameters:,}",
         f"- Content hash: `{anonymizer.content_hash()}`",
     ]
+    limits = [RISK.format(what=account.output.capitalize()), *account.limits]
     sections = [
-        _front_matter(card),
-        "# A latent video anonymizer",
-        "It stands behind a frozen video encoder and changes clip features so that they keep what happens in the "
-        "video and tell less about who it happens to. Features in, features of the same shape out.",
+        _front_matter(card, account),
+        f"# {account.heading}",
+        account.purpose,
         "\n".join(facts),
-        "## Stages\n\n" + "\n".join(_stages(anonymizer)),
-        "## Use\n\n" + _usage(anonymizer),
-        "## Measured\n\n" + _measured(card.measurements),
-        "## Limits\n\n" + "\n".join(_limits(anonymizer)),
+        "## Stages\n\n" + "\n".join(_stages(anonymizer, account)),
+        f"## Use\n\n```python\n{account.usage}\n```",
+        "## Measured\n\n" + _measured(card.measurements, account.output),
+        "## Limits\n\n" + "\n".join(limits),
     ]
     if card.notes:
         sections.append("## Notes\n\n" + card.notes)
     return "\n\n".join(sections) + "\n"
 
 
-def _front_matter(card: ModelCard) -> str:
-    lines = ["---", "library_name: videoveil", "pipeline_tag: video-classification"]
+def _front_matter(card: ModelCard, account: Account) -> str:
+    lines = ["---", "library_name: videoveil", f"pipeline_tag: {account.pipeline}"]
     lines += [f"license: {card.license}"] if card.license else []
-    return "\n".join([*lines, "tags:", "- videoveil", "- privacy", "- video-features", "---"])
+    return "\n".join([*lines, "tags:", "- videoveil", "- privacy", f"- {account.tag}", "---"])
 
 
-def _stages(anonymizer: LatentAnonymizer) -> list[str]:
+def _stages(anonymizer: Published, account: Account) -> list[str]:
     lines = []
     for place, stage in enumerate(anonymizer.config.stages):
         settings = ", ".join(f"{name}={value!r}" for name, value in asdict(stage).items())
-        kept = "can be undone in principle" if stage.kind in REVERSIBLE else "throws information away"
+        kept = "can be undone in principle" if stage.kind in account.reversible else "throws information away"
         lines.append(f"{place + 1}. **{stage.kind}** ({settings}): {kept}")
     return lines
 
 
-def _usage(anonymizer: LatentAnonymizer) -> str:
-    key = ", key=NoiseKey.load('noise.key')" if anonymizer.wants_noise else ""
-    names = "LatentAnonymizer, NoiseKey, wrap" if key else "LatentAnonymizer, wrap"
-    return (
-        f"```python\nfrom videoveil.anonymizers import {names}\n\n"
-        f"anonymizer = LatentAnonymizer.from_pretrained('FOLDER or ORG/NAME'{key})\n"
-        "veiled = wrap(encoder, anonymizer)\nfeatures = veiled(clips)\n```"
-    )
-
-
-def _measured(measurements: Sequence[Measurement]) -> str:
+def _measured(measurements: Sequence[Measurement], output: str) -> str:
     if not measurements:
-        return "Nothing was recorded. Treat its features as if they were raw until you have attacked them yourself."
+        return f"Nothing was recorded. Treat its {output} as if they were raw until you have attacked them yourself."
     rows = [
         f"| {m.kind} | {m.name} | {m.metric} | {m.value:.4g} | {_number(m.raw)} | {_number(m.chance)} |"
         for m in measurements
@@ -120,12 +130,42 @@ def _number(value: float | None) -> str:
     return "–" if value is None else f"{value:.4g}"
 
 
+# --- latent anonymizers --------------------------------------------------------------------------------------
+
+
+def card_of_latent(anonymizer: LatentAnonymizer) -> Account:
+    """Features in, features out."""
+    config = anonymizer.config
+    encoder = UNKNOWN if config.encoder is None else f"`{config.encoder.name}`, hash `{config.encoder.hash}`"
+    return Account(
+        heading="A latent video anonymizer",
+        purpose="It stands behind a frozen video encoder and changes clip features so that they keep what happens "
+        "in the video and tell less about who it happens to. Features in, features of the same shape out.",
+        facts=(
+            f"- Encoder it was trained for: {encoder}",
+            f"- Feature width: {config.width}; tokens: {config.tokens}",
+        ),
+        usage=_usage(anonymizer),
+        limits=_limits(anonymizer),
+        reversible=REVERSIBLE,
+        pipeline="video-classification",
+        tag="video-features",
+        output="features",
+    )
+
+
+def _usage(anonymizer: LatentAnonymizer) -> str:
+    key = ", key=NoiseKey.load('noise.key')" if anonymizer.wants_noise else ""
+    names = "LatentAnonymizer, NoiseKey, wrap" if key else "LatentAnonymizer, wrap"
+    return (
+        f"from videoveil.anonymizers import {names}\n\n"
+        f"anonymizer = LatentAnonymizer.from_pretrained('FOLDER or ORG/NAME'{key})\n"
+        "veiled = wrap(encoder, anonymizer)\nfeatures = veiled(clips)"
+    )
+
+
 def _limits(anonymizer: LatentAnonymizer) -> list[str]:
-    lines = [
-        "- This is measured risk under the named attackers, on the named data, and nothing more. Features from it "
-        "are not anonymous data: a stronger attacker, other data or side information can find more.",
-        "- The numbers hold for the encoder above only.",
-    ]
+    lines = ["- The numbers hold for the encoder above only."]
     if all(stage.kind in REVERSIBLE for stage in anonymizer.config.stages):
         lines.append(
             "- Every stage can be undone in principle: expect an attacker trained on the anonymized features to find "

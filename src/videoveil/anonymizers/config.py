@@ -11,9 +11,11 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from dataclasses import MISSING, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, get_args
 
+from videoveil.anonymizers import checks
+from videoveil.anonymizers.checks import at_least, fraction, known, one_of, positive, stage_to_json
 from videoveil.errors import UsageError
 
 Init = Literal["zero", "default"]
@@ -41,10 +43,10 @@ class Attention:
     cross_sample: bool = False
 
     def __post_init__(self) -> None:
-        _at_least(self, depth=1, heads=1)
-        _fraction(self, "dropout")
-        _one_of(self, "activation", get_args(Activation))
-        _one_of(self, "init", get_args(Init))
+        at_least(self, depth=1, heads=1)
+        fraction(self, "dropout")
+        one_of(self, "activation", get_args(Activation))
+        one_of(self, "init", get_args(Init))
         if self.init == "zero" and not self.norm_first:
             raise UsageError(
                 "attention: init='zero' is the identity only with norm_first=True; use 'default'"
@@ -63,9 +65,9 @@ class AttentionOnly:
     cross_sample: bool = False
 
     def __post_init__(self) -> None:
-        _at_least(self, depth=1, heads=1)
-        _fraction(self, "dropout")
-        _one_of(self, "init", get_args(Init))
+        at_least(self, depth=1, heads=1)
+        fraction(self, "dropout")
+        one_of(self, "init", get_args(Init))
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,9 +81,9 @@ class MLP:
     init: Init = "default"
 
     def __post_init__(self) -> None:
-        _at_least(self, depth=1)
-        _fraction(self, "dropout")
-        _one_of(self, "init", get_args(Init))
+        at_least(self, depth=1)
+        fraction(self, "dropout")
+        one_of(self, "init", get_args(Init))
         if self.init == "zero" and not self.residual:
             raise UsageError("mlp: init='zero' is the identity only with residual=True; use 'default'")
 
@@ -94,7 +96,7 @@ class Rank:
     rank: int
 
     def __post_init__(self) -> None:
-        _at_least(self, rank=1)
+        at_least(self, rank=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,10 +114,9 @@ class Noise:
     basis: Basis = "axes"
 
     def __post_init__(self) -> None:
-        for name in ("floor", "clip"):
-            if not 0 < getattr(self, name) < float("inf"):
-                raise UsageError(f"noise: {name}={getattr(self, name)} must be above 0")
-        _one_of(self, "basis", get_args(Basis))
+        positive(self, "floor")
+        positive(self, "clip")
+        one_of(self, "basis", get_args(Basis))
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +129,7 @@ class Quantise:
     learned: bool = False
 
     def __post_init__(self) -> None:
-        _at_least(self, levels=2)
+        at_least(self, levels=2)
         if not 0 <= self.percentile < 50:
             raise UsageError(f"quantise: percentile={self.percentile} must be in [0, 50)")
 
@@ -167,9 +168,9 @@ class Erase:
     share: float = 0.0
 
     def __post_init__(self) -> None:
-        _one_of(self, "source", get_args(EraseSource))
+        one_of(self, "source", get_args(EraseSource))
         if not self.share:
-            _at_least(self, directions=1)
+            at_least(self, directions=1)
         elif self.directions:
             raise UsageError(f"erase: directions={self.directions} and share={self.share}; give one of them")
         elif not 0 < self.share < 1:
@@ -200,14 +201,15 @@ class EncoderReference:
 class LatentConfig:
     """A latent anonymizer: feature width, stages in order, what a token is, and the encoder it belongs behind."""
 
+    kind: ClassVar[str] = "latent anonymizer"
     width: int
     stages: tuple[StageConfig, ...] = field(default_factory=lambda: (Attention(),))
     tokens: Tokens = "clip"  # what it was trained on: one vector per clip, or the clip's temporal tokens
     encoder: EncoderReference | None = None
 
     def __post_init__(self) -> None:
-        _at_least(self, width=1)
-        _one_of(self, "tokens", get_args(Tokens))
+        at_least(self, width=1)
+        one_of(self, "tokens", get_args(Tokens))
         if not self.stages:
             raise UsageError("a latent anonymizer needs at least one stage, or it gives the raw features out")
         for stage in self.stages:
@@ -231,57 +233,14 @@ class LatentConfig:
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> LatentConfig:
         """What `to_json` wrote; an unknown field is an error, because it would silently not be honoured."""
-        given = _known(cls, value, "latent anonymizer")
+        given = known(cls, value, "latent anonymizer")
         given["stages"] = tuple(stage_from_json(stage) for stage in given.get("stages", ()))
         if given.get("encoder") is not None:
-            given["encoder"] = EncoderReference(**_known(EncoderReference, given["encoder"], "encoder"))
+            given["encoder"] = EncoderReference(**known(EncoderReference, given["encoder"], "encoder"))
         return cls(**given)
-
-
-def stage_to_json(stage: StageConfig) -> dict[str, Any]:
-    return {"kind": stage.kind, **dataclasses.asdict(stage)}
 
 
 def stage_from_json(value: Mapping[str, Any]) -> StageConfig:
     """What `stage_to_json` wrote."""
-    kind = value.get("kind")
-    if kind not in KINDS:
-        raise UsageError(f"stage of kind {kind!r}: there are {', '.join(KINDS)}")
-    rest = {key: part for key, part in value.items() if key != "kind"}
-    return KINDS[kind](**_known(KINDS[kind], rest, str(kind)))
-
-
-def _known(record: type[Any], value: Mapping[str, Any], what: str) -> dict[str, Any]:
-    fields = dataclasses.fields(record)
-    known = {f.name for f in fields}
-    if unknown := sorted(set(value) - known):
-        raise UsageError(
-            f"{what}: unknown settings {', '.join(unknown)}; known are {', '.join(sorted(known))}"
-        )
-    required = {f.name for f in fields if f.default is MISSING and f.default_factory is MISSING}
-    if missing := sorted(required - set(value)):
-        raise UsageError(f"{what}: needs {', '.join(missing)}")
-    return dict(value)
-
-
-def _name(record: Any) -> str:
-    return str(getattr(record, "kind", "latent anonymizer"))
-
-
-def _at_least(record: Any, **bounds: int) -> None:
-    for name, bound in bounds.items():
-        value = getattr(record, name)
-        if not isinstance(value, int) or value < bound:
-            raise UsageError(f"{_name(record)}: {name}={value!r} must be a whole number of at least {bound}")
-
-
-def _fraction(record: Any, name: str) -> None:
-    if not 0 <= getattr(record, name) < 1:
-        raise UsageError(f"{_name(record)}: {name}={getattr(record, name)} must be in [0, 1)")
-
-
-def _one_of(record: Any, name: str, known: tuple[str, ...]) -> None:
-    if getattr(record, name) not in known:
-        raise UsageError(
-            f"{_name(record)}: {name}={getattr(record, name)!r} must be one of {', '.join(known)}"
-        )
+    stage: StageConfig = checks.stage_from_json(KINDS, value)
+    return stage

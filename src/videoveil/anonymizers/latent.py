@@ -8,9 +8,8 @@ whole level, so that a clip would after all depend on the batch it came in.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Sequence
-from pathlib import Path
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -18,13 +17,15 @@ from torch.func import functional_call
 
 from videoveil.anonymizers import config as settings
 from videoveil.anonymizers.adapter import AttentionAdapter, AttentionOnlyAdapter
-from videoveil.anonymizers.card import ModelCard
+from videoveil.anonymizers.card import Account, ModelCard, card_of_latent
 from videoveil.anonymizers.config import LatentConfig, StageConfig
+from videoveil.anonymizers.derived import Derived
 from videoveil.anonymizers.erase import Eraser
 from videoveil.anonymizers.errors import NotExportable, ShapeMismatch, Withheld
 from videoveil.anonymizers.keys import FreshNoise, KeyedNoise, NoiseKey, row_contents
 from videoveil.anonymizers.mlp import MLPAdapter
 from videoveil.anonymizers.noise import NoiseFloor
+from videoveil.anonymizers.publish import Published
 from videoveil.anonymizers.quantise import Quantiser
 from videoveil.anonymizers.rank import RankBottleneck
 from videoveil.anonymizers.stage import Context, FitData, FittedStage, NoiseSource, Stage
@@ -54,12 +55,17 @@ def build_stage(width: int, stage: StageConfig, place: int = 0) -> Stage:
             return Eraser(width, stage)
 
 
-class LatentAnonymizer(nn.Module):
+class LatentAnonymizer(Published):
     """Stages in the order of the configuration.
 
     `key` is the secret of the noise stages, if there are any. It belongs to the process and its owner: it is in no
     file that is written here. `card` holds what a model card says beside the configuration.
     """
+
+    format: ClassVar[str] = "videoveil-latent-anonymizer-1"
+    title: ClassVar[str] = "Latent anonymizer"
+    config_type: ClassVar[type[LatentConfig]] = LatentConfig
+    config: LatentConfig
 
     def __init__(
         self,
@@ -73,7 +79,7 @@ class LatentAnonymizer(nn.Module):
         self.config, self.key, self.card = config, key, card or ModelCard()
         with seeded(seed):
             self.stages = nn.ModuleList(build_stage(config.width, s, i) for i, s in enumerate(config.stages))
-        self._derived = _Derived()
+        self._derived = Derived()
 
     # --- use ------------------------------------------------------------------------------------------------
 
@@ -248,28 +254,8 @@ class LatentAnonymizer(nn.Module):
         state = {key: value for key, value in self.state_dict().items() if not key.endswith(COUNTER)}
         return tensors_hash(identity, state)
 
-    # --- files ----------------------------------------------------------------------------------------------
-
-    def save_pretrained(self, folder: str | Path) -> Path:
-        """Write model.safetensors, README.md and config.json into `folder`; the key is in none of them."""
-        from videoveil.anonymizers import publish
-
-        return publish.save(self, folder)
-
-    @classmethod
-    def from_pretrained(cls, source: str | Path, *, key: NoiseKey | None = None) -> LatentAnonymizer:
-        """From a folder that `save_pretrained` wrote, or from the hub ("ORG/NAME"), in eval mode."""
-        from videoveil.anonymizers import publish
-
-        return publish.load(source, key=key)
-
-    def push_to_hub(
-        self, repository: str, *, private: bool = True, token: str | None = None, message: str | None = None
-    ) -> str:
-        """Publish what `save_pretrained` writes as "ORG/NAME" on the hub; the address of the commit."""
-        from videoveil.anonymizers import publish
-
-        return publish.push(self, repository, private=private, token=token, message=message)
+    def account(self) -> Account:
+        return card_of_latent(self)
 
     # --- fitting --------------------------------------------------------------------------------------------
 
@@ -309,23 +295,6 @@ class LatentAnonymizer(nn.Module):
         finally:
             self.train(was_training)
         return self
-
-
-class _Derived:
-    """What is computed from a module's tensors and kept until one of them changes; copies of the module start anew."""
-
-    def __init__(self) -> None:
-        self._kept: dict[str, tuple[Any, Any]] = {}
-
-    def get(self, name: str, module: nn.Module, compute: Callable[[], Any]) -> Any:
-        tensors = itertools.chain(module.parameters(), module.buffers())
-        versions = tuple((id(t), t.data_ptr(), -1 if t.is_inference() else t._version) for t in tensors)
-        if name not in self._kept or self._kept[name][0] != versions:
-            self._kept[name] = (versions, compute())
-        return self._kept[name][1]
-
-    def __reduce__(self) -> tuple[type[_Derived], tuple[()]]:
-        return _Derived, ()
 
 
 def _through(stage: Stage, videos: Tensor, noise: NoiseSource) -> Tensor:

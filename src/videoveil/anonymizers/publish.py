@@ -6,35 +6,77 @@ import re
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar, Self, TypeVar
 
 from safetensors.torch import save_file
-from torch import Tensor
+from torch import Tensor, nn
 
 from videoveil import files
-from videoveil.anonymizers import card
-from videoveil.anonymizers.config import LatentConfig
+from videoveil.anonymizers.card import Account, ModelCard, render
 from videoveil.anonymizers.errors import NotExportable
 from videoveil.anonymizers.keys import NoiseKey
-from videoveil.anonymizers.latent import LatentAnonymizer
 from videoveil.encoders.checkpoints import differences
 from videoveil.encoders.hub import read_folder, read_hub
 from videoveil.errors import CheckpointError, UsageError
 
-FORMAT = "videoveil-latent-anonymizer-1"
 WEIGHTS, CARD, CONFIG = "model.safetensors", "README.md", "config.json"
 
 
-def save(anonymizer: LatentAnonymizer, folder: str | Path) -> Path:
+class Published(nn.Module):
+    """What every anonymizer that has weights has in common: it can be saved, fetched and published.
+
+    A subclass names its file format, itself and its configuration, and is built as `cls(config, key=…, card=…)`.
+    """
+
+    format: ClassVar[str]
+    title: ClassVar[str]
+    config_type: ClassVar[type[Any]]
+    config: Any
+    card: ModelCard
+    key: NoiseKey | None
+
+    def content_hash(self) -> str:
+        """SHA-256 of all that the output depends on, beside the key."""
+        raise NotImplementedError
+
+    def export_problems(self, *, need_key: bool = True) -> list[str]:
+        """What keeps its output from being exported now; `need_key=False`: what keeps itself from being published."""
+        raise NotImplementedError
+
+    def account(self) -> Account:
+        """What its model card says of this kind of anonymizer."""
+        raise NotImplementedError
+
+    def save_pretrained(self, folder: str | Path) -> Path:
+        """Write model.safetensors, README.md and config.json into `folder`; the key is in none of them."""
+        return save(self, folder)
+
+    @classmethod
+    def from_pretrained(cls, source: str | Path, *, key: NoiseKey | None = None) -> Self:
+        """From a folder that `save_pretrained` wrote, or from the hub ("ORG/NAME"), in eval mode."""
+        tensors, facts = read(source)
+        return _assembled(cls, str(source), tensors, facts, key)
+
+    def push_to_hub(
+        self, repository: str, *, private: bool = True, token: str | None = None, message: str | None = None
+    ) -> str:
+        """Publish what `save_pretrained` writes as "ORG/NAME" on the hub; the address of the commit."""
+        return push(self, repository, private=private, token=token, message=message)
+
+
+Kind = TypeVar("Kind", bound=Published)
+
+
+def save(anonymizer: Published, folder: str | Path) -> Path:
     """Write the three files. The configuration carries the hash of the rest and is written last."""
     folder = Path(folder)
     state = anonymizer.state_dict()
     plain = {name: tensor.detach().cpu().clone().contiguous() for name, tensor in state.items()}
     with files.atomic_path(folder / WEIGHTS) as temporary:
-        save_file(plain, temporary, metadata={"format": FORMAT})
-    files.write_text(folder / CARD, card.render(anonymizer))
+        save_file(plain, temporary, metadata={"format": anonymizer.format})
+    files.write_text(folder / CARD, render(anonymizer))
     facts = {
-        "format": FORMAT,
+        "format": anonymizer.format,
         "content_hash": anonymizer.content_hash(),
         "config": anonymizer.config.to_json(),
         "card": anonymizer.card.to_json(),
@@ -43,30 +85,46 @@ def save(anonymizer: LatentAnonymizer, folder: str | Path) -> Path:
     return folder
 
 
-def load(source: str | Path, *, key: NoiseKey | None = None) -> LatentAnonymizer:
-    """From a folder, or "ORG/NAME" (or "hub:ORG/NAME") on the hub; weights that do not fit their hash are refused."""
+def read(source: str | Path) -> tuple[Mapping[str, Tensor], dict[str, Any]]:
+    """Weights and config.json of a folder, or of "ORG/NAME" (or "hub:ORG/NAME") on the hub."""
     text, path = str(source), Path(source)
     if path.is_dir():
-        tensors, facts = read_folder(path)
-    elif re.fullmatch(r"(hub:)?[\w.-]+/[\w.-]+", text):
-        tensors, facts = read_hub(text.removeprefix("hub:"))
-    else:
-        raise CheckpointError(f"{source}: no such folder, nor a name on the hub (ORG/NAME)")
-    return _assembled(text, tensors, facts, key)
+        return read_folder(path)
+    if re.fullmatch(r"(hub:)?[\w.-]+/[\w.-]+", text):
+        return read_hub(text.removeprefix("hub:"))
+    raise CheckpointError(f"{source}: no such folder, nor a name on the hub (ORG/NAME)")
+
+
+def load(source: str | Path, *, key: NoiseKey | None = None) -> Published:
+    """Whatever anonymizer is there, latent or pixel; weights that do not fit their hash are refused."""
+    from videoveil.anonymizers.latent import LatentAnonymizer
+    from videoveil.anonymizers.pixel.anonymizer import PixelAnonymizer
+
+    tensors, facts = read(source)
+    kinds: tuple[type[Published], ...] = (LatentAnonymizer, PixelAnonymizer)
+    for kind in kinds:
+        if facts.get("format") == kind.format:
+            return _assembled(kind, str(source), tensors, facts, key)
+    expected = " or ".join(repr(kind.format) for kind in kinds)
+    raise CheckpointError(f"{source}: format {facts.get('format')!r}, expected {expected}")
 
 
 def _assembled(
-    source: str, tensors: Mapping[str, Tensor], facts: Mapping[str, Any], key: NoiseKey | None
-) -> LatentAnonymizer:
-    if facts.get("format") != FORMAT:
-        raise CheckpointError(f"{source}: format {facts.get('format')!r}, expected {FORMAT!r}")
+    kind: type[Kind],
+    source: str,
+    tensors: Mapping[str, Tensor],
+    facts: Mapping[str, Any],
+    key: NoiseKey | None,
+) -> Kind:
+    if facts.get("format") != kind.format:
+        raise CheckpointError(f"{source}: format {facts.get('format')!r}, expected {kind.format!r}")
     try:
-        config = LatentConfig.from_json(facts["config"])
-        about = card.ModelCard.from_json(facts["card"])
+        config = kind.config_type.from_json(facts["config"])
+        about = ModelCard.from_json(facts["card"])
         wanted = facts["content_hash"]
     except (KeyError, TypeError, AttributeError, UsageError) as error:
         raise CheckpointError(f"{source}: its {CONFIG} is damaged ({error}); fetch it again") from error
-    anonymizer = LatentAnonymizer(config, key=key, card=about)
+    anonymizer = kind(config, key=key, card=about)
     if problems := differences(anonymizer, tensors):
         raise CheckpointError("\n".join([f"{source}: not the weights of its {CONFIG}", *problems]))
     anonymizer.load_state_dict(dict(tensors), strict=False)
@@ -78,7 +136,7 @@ def _assembled(
 
 
 def push(
-    anonymizer: LatentAnonymizer,
+    anonymizer: Published,
     repository: str,
     *,
     private: bool = True,
@@ -99,7 +157,7 @@ def push(
             commit = api.create_commit(
                 repository,
                 [CommitOperationAdd(name, folder / name) for name in (WEIGHTS, CARD, CONFIG)],
-                commit_message=message or f"Latent anonymizer {anonymizer.content_hash()[:12]}",
+                commit_message=message or f"{anonymizer.title} {anonymizer.content_hash()[:12]}",
             )
         except Exception as error:  # the client raises its own errors, its transport's and the system's
             raise CheckpointError(
