@@ -16,17 +16,22 @@ from matplotlib.patches import Rectangle
 from videoveil.errors import UsageError
 from videoveil.report.plots import (
     INK,
+    MARKER,
     MARKERS,
     SERIES,
     Group,
     Level,
     Line,
+    Panel,
     Point,
     Stretch,
     bars,
     curves,
+    panels,
+    short,
     svg,
     tradeoff,
+    write,
 )
 
 POINTS = [
@@ -49,10 +54,13 @@ def drawn(kind: str) -> Figure:
     if kind == "curves":
         lines = [Line("a", [0, 1, 2], [3, 4, 5]), Line("b", [0, 1], [1, 0])]
         return curves(lines, "epoch", "loss", [Level("chance", 5.5)], [Stretch(0.5, 1, "truth")])
+    if kind == "panels":
+        first = Panel("loss", [Line("a", [0, 1], [3, 4]), Line("b", [0, 1], [1, 0])], [Level("chance", 2.5)])
+        return panels([first, Panel("rate", [Line("b", [0, 1], [0.5, 1])])], "epoch")
     return bars(GROUPS, "AP", "prevalence")
 
 
-KINDS = ("tradeoff", "curves", "bars")
+KINDS = ("tradeoff", "curves", "bars", "panels")
 
 
 def markers(figure: Figure) -> list[tuple[float, float, str, str]]:
@@ -147,6 +155,7 @@ def test_names_and_labels_are_text_that_can_be_read_and_searched(kind: str) -> N
         "tradeoff": {"leakage", "kept", "raw", "ours", "static", "moving", "blind"},
         "curves": {"epoch", "loss", "a", "b", "chance", "truth"},
         "bars": {"AP", "prevalence", "raw", "ours", "female", "old", "tall"},
+        "panels": {"epoch", "loss", "rate", "a", "b", "chance"},
     }
     assert wanted[kind] <= set(texts(svg(drawn(kind), kind)))
 
@@ -187,13 +196,82 @@ def test_hostile_names_stay_text() -> None:
         assert HOSTILE in texts(markup)  # dollars make no formula either
 
 
+def test_a_name_has_one_colour_in_all_panels_and_is_explained_once() -> None:
+    upper, lower = drawn("panels").axes
+    colours = {
+        (axes, str(line.get_label())): to_hex(line.get_color())
+        for axes in (upper, lower)
+        for line in axes.get_lines()
+    }
+    assert colours[upper, "a"] == SERIES[0]
+    assert colours[upper, "b"] == colours[lower, "b"] == SERIES[1]
+    assert texts(svg(drawn("panels"), "p")).count("b") == 1
+    assert upper.get_xlim() == lower.get_xlim()
+    assert all(tick == round(tick) for tick in lower.get_xticks())  # whole epochs
+
+
+def test_sizes_are_told_apart_by_their_logarithm_and_explained() -> None:
+    sized = [Point("s", "k", x, 0, size=size) for x, size in enumerate((1e6, 1e7, 1e8))]
+    figure = tradeoff([*sized, Point("s", "k", 3, 0)], "x", "y", size_label="parameters")
+    found = [line.get_markersize() for line in figure.axes[0].get_lines()]
+    assert found[1] - found[0] == pytest.approx(found[2] - found[1])
+    assert found[0] < found[1] < found[2]
+    assert found[3] == MARKER
+    assert {"1 M parameters", "100 M parameters"} <= set(texts(svg(figure, "s")))
+    with pytest.raises(UsageError, match="above 0"):
+        tradeoff([Point("s", "k", 0, 0, size=0.0)], "x", "y")
+
+
+def test_filled_points_ranges_of_x_and_names_are_drawn() -> None:
+    figure = tradeoff(
+        [
+            Point("s", "k", 0.5, 2, left=0.4, right=0.6, filled=True, label="this one"),
+            Point("s", "k", 0.2, 1),
+        ],
+        "x",
+        "y",
+        filled_label="the best",
+    )
+    axes = figure.axes[0]
+    (only,) = [c for c in axes.collections if isinstance(c, LineCollection)]
+    assert np.allclose(only.get_segments()[0], [[0.4, 2], [0.6, 2]])
+    faces = [line.get_markerfacecolor() for line in axes.get_lines()]
+    assert faces == [SERIES[0], "none"]
+    assert {"this one", "the best"} <= set(texts(svg(figure, "f")))
+
+
+@pytest.mark.parametrize(
+    ("number", "text"),
+    [(1, "1"), (999.4, "999"), (1000, "1 k"), (25.6e6, "25.6 M"), (60192808, "60.2 M"), (1.3e9, "1.3 G")],
+)
+def test_large_numbers_are_short(number: float, text: str) -> None:
+    assert short(number) == text
+
+
+@pytest.mark.parametrize("suffix", [".png", ".svg", ".pdf"])
+def test_written_figures_are_whole_and_the_same_bytes_every_time(tmp_path: Path, suffix: str) -> None:
+    for name in ("a", "b"):
+        write(drawn("curves"), tmp_path / f"{name}{suffix}")
+    first = (tmp_path / f"a{suffix}").read_bytes()
+    assert first == (tmp_path / f"b{suffix}").read_bytes()
+    assert first.startswith({".png": b"\x89PNG", ".svg": b"<?xml", ".pdf": b"%PDF"}[suffix])
+    assert sorted(path.name for path in tmp_path.iterdir()) == [f"a{suffix}", f"b{suffix}"]
+    with pytest.raises(UsageError, match=r"a\.gif: pictures are written as"):
+        write(drawn("curves"), tmp_path / "a.gif")
+
+
 def test_figure_can_also_be_saved_as_a_picture(tmp_path: Path) -> None:
     drawn("tradeoff").savefig(tmp_path / "a.png", dpi=80)
     assert (tmp_path / "a.png").stat().st_size > 5000
 
 
 def test_what_cannot_be_drawn_is_refused() -> None:
-    for bad in (lambda: tradeoff([], "x", "y"), lambda: curves([], "x", "y"), lambda: bars([], "x")):
+    for bad in (
+        lambda: tradeoff([], "x", "y"),
+        lambda: curves([], "x", "y"),
+        lambda: bars([], "x"),
+        lambda: panels([], "x"),
+    ):
         with pytest.raises(UsageError, match="at least one"):
             bad()
     with pytest.raises(UsageError, match="as many x as y"):

@@ -15,6 +15,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from videoveil.errors import UsageError
+from videoveil.objectives.precision import without_autocast
 
 TEMPERATURE = 0.1
 NORM_EPS = 1e-8  # as in torch's cosine similarity: a zero vector is like nothing, with a bounded gradient
@@ -46,7 +47,7 @@ def nt_xent(
     _check(a, b, temperature, groups)
     count = len(a)
     precise = torch.promote_types(a.dtype, torch.float32)
-    with torch.autocast(a.device.type, enabled=False):
+    with without_autocast(a.device):
         views = F.normalize(torch.cat((a, b)).to(precise), dim=1, eps=NORM_EPS)  # (2N, d)
         anchors = views if symmetric else views[:count]  # (A, d), A = 2N or N
         logits = anchors @ views.T / temperature  # (A, 2N)

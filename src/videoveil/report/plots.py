@@ -10,12 +10,16 @@ from __future__ import annotations
 
 import contextlib
 import io
+import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from videoveil import files
 from videoveil.errors import UsageError
+from videoveil.report import labels
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -31,12 +35,19 @@ SERIES = (
     "#e69f00",
 )  # after Okabe and Ito; grey is first
 MARKERS = ("o", "^", "s", "D", "v", "P")
+MARKER, SMALLEST, LARGEST = 9.0, 5.0, 12.0  # points across a marker: of no size, and of sizes
 WIDTH = 5.2  # inches: letters keep a readable size on a telephone
 FONT = "DejaVu Sans"  # comes with the plotting library: the same layout everywhere
 INKED = ("text.color", "axes.edgecolor", "axes.labelcolor", "xtick.color", "ytick.color")
 NO_METADATA = dict.fromkeys(
     ("Date", "Creator", "Format", "Type")
 )  # a file that says when it was made never repeats
+FORMATS: dict[str, Any] = {
+    ".png": {"Software": None},
+    ".svg": {"Date": None},
+    ".pdf": {"CreationDate": None},
+}  # what a file of each format would say about when and by what it was made
+DPI = 120
 LEGEND_LETTERS = 75  # of a legend's row
 FEW = 25  # points of a line up to which each is marked
 BARE_NAME = re.compile(r"[a-z][a-z0-9-]*")
@@ -44,7 +55,10 @@ BARE_NAME = re.compile(r"[a-z][a-z0-9-]*")
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """One measurement: `series` gives its colour, `kind` its marker; `low` and `high` a range of y."""
+    """One measurement: `series` gives its colour, `kind` its marker, `size` how large it is, `label` its name.
+
+    `low` and `high` are a range of y, `left` and `right` one of x. A filled point is one that counts more.
+    """
 
     series: str
     kind: str
@@ -52,6 +66,11 @@ class Point:
     y: float
     low: float | None = None
     high: float | None = None
+    left: float | None = None
+    right: float | None = None
+    size: float | None = None
+    filled: bool = False
+    label: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +100,15 @@ class Stretch:
 
 
 @dataclass(frozen=True, slots=True)
+class Panel:
+    """Curves of one quantity, among panels over a common x."""
+
+    y_label: str
+    lines: Sequence[Line]
+    levels: Sequence[Level] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Group:
     """Bars that belong together, by series, None where there is no value; `mark` is what a blind guess gives."""
 
@@ -89,26 +117,46 @@ class Group:
     mark: float | None = None
 
 
-def tradeoff(points: Sequence[Point], x_label: str, y_label: str, levels: Sequence[Level] = ()) -> Figure:
-    """Points in a plane, every series in its colour and every kind with its marker; levels are values of x."""
+def tradeoff(
+    points: Sequence[Point],
+    x_label: str,
+    y_label: str,
+    levels: Sequence[Level] = (),
+    *,
+    size_label: str = "",
+    filled_label: str = "",
+) -> Figure:
+    """Points in a plane, every series in its colour and every kind with its marker; levels are values of x.
+
+    Sizes, where points have them, are told apart by their logarithm; `size_label` is their unit. Filled points are
+    explained as `filled_label`.
+    """
     if not points:
         raise UsageError("a trade-off needs at least one point")
     series = list(dict.fromkeys(point.series for point in points))
     kinds = list(dict.fromkeys(point.kind for point in points))
     if len(kinds) > len(MARKERS):
         raise UsageError(f"{len(kinds)} kinds of points: at most {len(MARKERS)} can be told apart")
+    sizes = sorted({point.size for point in points if point.size is not None})
+    diameter = _diameters(sizes)
     with _axes(3.7) as (figure, axes):
         _levels(axes, levels, vertical=True)
         for point in points:
             colour, marker = _colour(series.index(point.series)), MARKERS[kinds.index(point.kind)]
-            if point.low is not None and point.high is not None:
-                axes.vlines(point.x, point.low, point.high, color=colour, lw=1.2, alpha=0.8)
+            for left, low, right, high in _ranges(point):
+                if left == right:
+                    axes.vlines(left, low, high, color=colour, lw=1.2, alpha=0.8)
+                else:
+                    axes.hlines(low, left, right, color=colour, lw=1.2, alpha=0.8)
             # empty markers: what lies behind another one is still seen
-            axes.plot(point.x, point.y, marker, ms=9, mew=2, mfc="none", mec=colour, zorder=3)
+            axes.plot(point.x, point.y, marker, ms=diameter(point.size), mew=2, mec=colour, zorder=3,
+                      mfc=colour if point.filled else "none")  # fmt: skip
         axes.set_xlabel(x_label)
         axes.set_ylabel(y_label)
         axes.margins(0.12)
-        _point_legend(axes, series, kinds)
+        _point_legend(axes, series, kinds, filled_label, _size_handles(sizes, diameter, size_label))
+        named = [labels.Named(point.label, point.x, point.y, diameter(point.size)) for point in points]
+        labels.place(figure, axes, named, [(box, 1.2) for point in points for box in _ranges(point)])
     return figure
 
 
@@ -120,15 +168,12 @@ def curves(
     stretches: Sequence[Stretch] = (),
 ) -> Figure:
     """Curves over a common x, with levels across and stretches shaded."""
-    if not lines or any(len(line.x) != len(line.y) or not len(line.x) for line in lines):
-        raise UsageError("curves need at least one line, and as many x as y")
+    _require_lines(lines)
     with _axes(2.8) as (figure, axes):
         _levels(axes, levels, vertical=False)
-        handles: list[Any] = []
         # a line alone has a colour; grey is for what others are compared with
-        for number, line in enumerate(lines, 2 if len(lines) == 1 else 0):
-            style = "o-" if len(line.x) <= FEW else "-"
-            handles += axes.plot(line.x, line.y, style, color=_colour(number), lw=1.8, ms=4, label=line.name)
+        first = 2 if len(lines) == 1 else 0
+        handles: list[Any] = [_line(axes, line, number) for number, line in enumerate(lines, first)]
         named: dict[str, Any] = {}
         for one in stretches:
             named[one.name] = axes.axvspan(one.first, one.last, color=INK, alpha=0.15, lw=0, label=one.name)
@@ -137,6 +182,37 @@ def curves(
         handles += named.values()
         if len(handles) > 1:
             _legend_above(axes, handles)
+    return figure
+
+
+def panels(parts: Sequence[Panel], x_label: str, names: Sequence[str] = ()) -> Figure:
+    """Panels one above the other over a common x; a line's name has one colour in all of them, explained once.
+
+    Colours go by the order of `names`, then by that of appearance.
+    """
+    from matplotlib.ticker import MaxNLocator
+
+    if not parts:
+        raise UsageError("panels need at least one panel")
+    drawn = {line.name for part in parts for line in part.lines}
+    seen = (line.name for part in parts for line in part.lines)
+    names = [name for name in dict.fromkeys((*names, *seen)) if name in drawn]
+    first = 2 if len(names) == 1 else 0
+    with _many_axes(0.5 + 1.75 * len(parts), len(parts)) as (figure, column):
+        explained: dict[str, Any] = {}
+        for axes, part in zip(column, parts):
+            _require_lines(part.lines)
+            _levels(axes, part.levels, vertical=False, at_the_end=False)
+            for line in part.lines:
+                explained.setdefault(line.name, _line(axes, line, first + names.index(line.name)))
+            axes.set_ylabel(part.y_label)
+            axes.margins(y=0.1)
+        column[-1].set_xlabel(x_label)
+        if all(float(x).is_integer() for part in parts for line in part.lines for x in line.x):
+            column[-1].xaxis.set_major_locator(MaxNLocator(integer=True))  # there is no epoch 0.5
+        figure.align_ylabels(column)
+        if len(names) > 1:
+            _legend_above(column[0], [explained[name] for name in names])
     return figure
 
 
@@ -191,12 +267,35 @@ def svg(figure: Figure, name: str) -> str:
     return element
 
 
+def write(figure: Figure, destination: str | Path) -> None:
+    """A figure as a file, whole or not at all; its suffix says how. Equal figures give equal bytes."""
+    from matplotlib import rc_context
+
+    destination = Path(destination)
+    require_format(destination)
+    with rc_context({"svg.hashsalt": "videoveil"}), files.atomic_path(destination) as temporary:
+        figure.savefig(temporary, dpi=DPI, metadata=FORMATS[destination.suffix.lower()])
+
+
+def require_format(destination: Path) -> None:
+    """Refuse a picture that could not be written, before anything is computed for it."""
+    if destination.suffix.lower() not in FORMATS:
+        raise UsageError(f"{destination}: pictures are written as {', '.join(FORMATS)}")
+
+
 # --- parts --------------------------------------------------------------------------------------------------
 
 
 @contextlib.contextmanager
 def _axes(height: float) -> Iterator[tuple[Figure, Axes]]:
-    """A figure with one set of axes in the house style; names are plain text, whatever signs are in them."""
+    """A figure with one set of axes in the house style."""
+    with _many_axes(height, 1) as (figure, column):
+        yield figure, column[0]
+
+
+@contextlib.contextmanager
+def _many_axes(height: float, rows: int) -> Iterator[tuple[Figure, list[Axes]]]:
+    """A column of axes over one x in the house style; names are plain text, whatever signs are in them."""
     from matplotlib import rc_context
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
@@ -206,12 +305,24 @@ def _axes(height: float) -> Iterator[tuple[Figure, Axes]]:
     with rc_context(style):
         figure = Figure(figsize=(WIDTH, height), layout="constrained")
         FigureCanvasAgg(figure)
-        axes = figure.add_subplot()
-        axes.grid(color=INK, alpha=0.15, lw=0.6)
-        axes.set_axisbelow(True)
-        for side in ("top", "right"):
-            axes.spines[side].set_visible(False)
-        yield figure, axes
+        column: list[Axes] = list(figure.subplots(rows, sharex=True, squeeze=False)[:, 0])
+        for axes in column:
+            axes.grid(color=INK, alpha=0.15, lw=0.6)
+            axes.set_axisbelow(True)
+            for side in ("top", "right"):
+                axes.spines[side].set_visible(False)
+        yield figure, column
+
+
+def _require_lines(lines: Sequence[Line]) -> None:
+    if not lines or any(len(line.x) != len(line.y) or not len(line.x) for line in lines):
+        raise UsageError("curves need at least one line, and as many x as y")
+
+
+def _line(axes: Axes, line: Line, number: int) -> Any:
+    style = "o-" if len(line.x) <= FEW else "-"
+    (drawn,) = axes.plot(line.x, line.y, style, color=_colour(number), lw=1.8, ms=4, label=line.name)
+    return drawn
 
 
 def _colour(number: int) -> str:
@@ -220,7 +331,7 @@ def _colour(number: int) -> str:
     return SERIES[number]
 
 
-def _levels(axes: Axes, levels: Sequence[Level], *, vertical: bool) -> None:
+def _levels(axes: Axes, levels: Sequence[Level], *, vertical: bool, at_the_end: bool = True) -> None:
     for level in levels:
         where: dict[str, Any] = {"color": INK, "lw": 1.2, "ls": (0, (4, 3)), "alpha": 0.7}
         if vertical:
@@ -229,12 +340,15 @@ def _levels(axes: Axes, levels: Sequence[Level], *, vertical: bool) -> None:
                           textcoords="offset points", rotation=90, fontsize=9)  # fmt: skip
         else:
             axes.axhline(level.value, **where)
-            axes.annotate(level.name, (0.99, level.value), (0, -3), xycoords=axes.get_yaxis_transform(),
-                          textcoords="offset points", ha="right", va="top", fontsize=9)  # fmt: skip
+            x, y, ha, va = (0.99, -3, "right", "top") if at_the_end else (0.01, 2, "left", "bottom")
+            axes.annotate(level.name, (x, level.value), (0, y), xycoords=axes.get_yaxis_transform(),
+                          textcoords="offset points", ha=ha, va=va, fontsize=9)  # fmt: skip
 
 
-def _point_legend(axes: Axes, series: Sequence[str], kinds: Sequence[str]) -> None:
-    """Colours first, then markers."""
+def _point_legend(
+    axes: Axes, series: Sequence[str], kinds: Sequence[str], filled: str, sizes: Sequence[Any]
+) -> None:
+    """Colours first, then markers, then what filled ones and sizes mean."""
     from matplotlib.lines import Line2D
 
     colours = [Line2D([], [], color=_colour(i), lw=4, label=name) for i, name in enumerate(series)]
@@ -242,7 +356,54 @@ def _point_legend(axes: Axes, series: Sequence[str], kinds: Sequence[str]) -> No
         Line2D([], [], ls="", marker=marker, ms=8, mew=2, mfc="none", mec=INK, label=name)
         for marker, name in zip(MARKERS, kinds)
     ]
-    _legend_above(axes, colours + markers)
+    if filled:
+        markers.append(Line2D([], [], ls="", marker=MARKERS[0], ms=8, mew=2, mfc=INK, mec=INK, label=filled))
+    _legend_above(axes, [*colours, *markers, *sizes])
+
+
+def _ranges(point: Point) -> list[tuple[float, float, float, float]]:
+    """The ranges of a point as lines: left, low, right, high."""
+    found = []
+    if point.low is not None and point.high is not None:
+        found.append((point.x, point.low, point.x, point.high))
+    if point.left is not None and point.right is not None and point.left != point.right:
+        found.append((point.left, point.y, point.right, point.y))
+    return found
+
+
+def _diameters(sizes: Sequence[float]) -> Callable[[float | None], float]:
+    """From a size to points across: the logarithm between the least and the greatest one."""
+    if sizes and not 0 < sizes[0] <= sizes[-1] < math.inf:
+        raise UsageError(f"sizes of points must be numbers above 0, not {sizes[0]} to {sizes[-1]}")
+    spread = math.log(sizes[-1] / sizes[0]) if sizes else 0.0
+
+    def diameter(size: float | None) -> float:
+        if size is None or not spread:
+            return MARKER
+        return SMALLEST + (LARGEST - SMALLEST) * math.log(size / sizes[0]) / spread
+
+    return diameter
+
+
+def _size_handles(
+    sizes: Sequence[float], diameter: Callable[[float | None], float], name: str
+) -> Sequence[Any]:
+    """The least and the greatest size, which tell how to read those between."""
+    from matplotlib.lines import Line2D
+
+    return [
+        Line2D([], [], ls="", marker="o", ms=diameter(size), mew=2, mfc="none", mec=INK,
+               label=f"{short(size)} {name}".strip())
+        for size in dict.fromkeys((*sizes[:1], *sizes[-1:]))
+    ]  # fmt: skip
+
+
+def short(number: float) -> str:
+    """25600000 → 25.6 M."""
+    for unit, letter in ((1e9, " G"), (1e6, " M"), (1e3, " k")):
+        if number >= 0.9995 * unit:
+            return f"{number / unit:.3g}{letter}"
+    return f"{number:.3g}"
 
 
 def _legend_above(axes: Axes, handles: Sequence[Any]) -> None:

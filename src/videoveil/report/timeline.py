@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from videoveil import files
-from videoveil.errors import UsageError
+from videoveil.report.plots import require_format, write
 from videoveil.tasks.predict import Prediction
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-FORMATS = (".png", ".svg", ".pdf")
 TRUTH = "#c9d7e8"
 INK = "#22303f"
 CURVE = "#b4432e"
@@ -21,7 +19,6 @@ MOST_ROWS = 12
 
 def draw(prediction: Prediction, destination: str | Path) -> None:
     """Write the picture, whole or not at all; its suffix says how. Equal predictions give equal bytes."""
-    from matplotlib import rc_context
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
@@ -38,21 +35,7 @@ def draw(prediction: Prediction, destination: str | Path) -> None:
     axes.set_title(_title(prediction), loc="left", fontsize=10, color=INK)
     for side in ("top", "right"):
         axes.spines[side].set_visible(False)
-    with rc_context({"svg.hashsalt": "videoveil"}), files.atomic_path(destination) as temporary:
-        # a file that says when it was made, or names its parts at random, is another file every time
-        figure.savefig(temporary, dpi=120, metadata=_plain(destination))
-
-
-def require_format(destination: Path) -> None:
-    """Refuse a picture that could not be written, before anything is computed for it."""
-    if destination.suffix.lower() not in FORMATS:
-        raise UsageError(f"{destination}: pictures are written as {', '.join(FORMATS)}")
-
-
-def _plain(destination: Path) -> dict[str, Any]:
-    return {".png": {"Software": None}, ".svg": {"Date": None}, ".pdf": {"CreationDate": None}}[
-        destination.suffix.lower()
-    ]
+    write(figure, destination)
 
 
 def _title(prediction: Prediction) -> str:
