@@ -19,11 +19,13 @@ from tests.tasks.make_store import ACTIONS, action_items, grey_dataset, seen, wr
 from tests.tasks.tridet.make import CLASSES, small, some_videos
 from videoveil import files
 from videoveil.anonymizers import Attention, LatentAnonymizer, Noise, NoiseKey, Quantise, latent
+from videoveil.anonymizers.pixel import Grey, LowResolution, pixel
 from videoveil.data.records import Item
 from videoveil.encoders import create
 from videoveil.errors import MediaError, UsageError
 from videoveil.features.anonymize import anonymize
-from videoveil.features.extract import features_of, recipe_for
+from videoveil.features.extract import extract, features_of, recipe_for
+from videoveil.features.pixels import PixelVeil
 from videoveil.features.store import FeatureRecipe, FeatureStore
 from videoveil.media.sampling import cached_equidistant
 from videoveil.tasks import mgfn
@@ -272,6 +274,42 @@ def test_a_model_of_anonymized_features_does_not_get_raw_ones(
         predict(path, run, "action", anonymizer=other)
     with pytest.raises(UsageError, match="trained on raw features; leave the anonymizer out"):
         predict(path, runs["action"], "action", anonymizer=hide)
+
+
+def test_a_model_of_anonymized_pictures_sees_anonymized_ones_and_no_others(
+    folder: Path, tmp_path: Path
+) -> None:
+    """A network on clips, and a probe on features that `extract` made through the same anonymizer."""
+    low, other = pixel(Grey(), LowResolution(8)), pixel(Grey())
+    films = grey_dataset(tmp_path / "films", train=4, test=0)
+    network = NetworkConfig(encoder="tiny", weights="random", size=32, epochs=1, batch=4, clips=2)
+    train(ActionNetwork(network), Clips(films, "train", low), tmp_path / "network", device="cpu")
+    tiny = create("tiny")
+    extract(films, tmp_path / "store", tiny, device="cpu", anonymizer=low, eight_bit=True)
+    features = Features(FeatureStore.open(tmp_path / "store"), split="train")
+    train(ActionProbe(ProbeConfig(epochs=2)), features, tmp_path / "probe", device="cpu")
+    video = films.items[0].path
+    for name in ("network", "probe"):
+        run = Run.open(tmp_path / name)
+        found = predict(video, run, "action", pixels=low, device="cpu")
+        if name == "probe":
+            stored = features.store.read(features.items()[0]).clip
+            rows = run.fitted().clip_probabilities(stored)
+            assert [span.score for span in found.spans] == pytest.approx(rows.max(1).tolist(), abs=1e-6)
+        else:
+            fitted = run.fitted()
+            rows = fitted.clip_probabilities(fitted.clips_of(Item(video.stem, video, "test")), PixelVeil(low))
+            assert dict(found.answer) == pytest.approx(dict(zip(fitted.names, rows.mean(0))))
+        with pytest.raises(UsageError, match="give it with --pixels"):
+            predict(video, run, "action", device="cpu")
+        with pytest.raises(UsageError, match="and this one is"):
+            predict(video, run, "action", pixels=other, device="cpu")
+
+
+def test_a_model_of_raw_pictures_wants_no_anonymizer(folder: Path, runs: dict[str, Run]) -> None:
+    for task, name in (("action", "action"), ("action", "action-network")):
+        with pytest.raises(UsageError, match="trained on raw pictures"):
+            predict(folder / "even.mp4", runs[name], task, pixels=pixel(Grey()), device="cpu")
 
 
 @pytest.mark.parametrize("name", ["action", "action-network", "detection", "anomaly"])

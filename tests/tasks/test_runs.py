@@ -26,6 +26,7 @@ from tests.tasks.make_store import (
 )
 from tests.tasks.mgfn.synthetic import make_videos
 from tests.tasks.tridet.make import CLASSES, small, some_videos
+from videoveil.anonymizers.pixel import Grey, LowResolution, pixel
 from videoveil.data.registry import open_source
 from videoveil.errors import BadItems, CheckpointError, StoreError, UsageError
 from videoveil.features.store import FeatureStore
@@ -215,6 +216,19 @@ def test_clips_are_found_again_by_their_origin(tmp_path: Path) -> None:
     train(task, Clips(dataset, "train"), tmp_path / "nameless", device="cpu")
     with pytest.raises(UsageError, match="does not say how its data was opened; give it with --data"):
         score(Run.open(tmp_path / "nameless"))
+
+
+def test_a_run_on_anonymized_clips_is_never_scored_on_raw_ones_by_default(tmp_path: Path) -> None:
+    dataset = grey_dataset(tmp_path / "films", train=4, test=2)
+    hidden = Clips(dataset, "train", pixel(Grey(), LowResolution(8)))
+    task = ActionNetwork(NetworkConfig(encoder="tiny", size=32, epochs=1, batch=4, clips=2))
+    train(task, hidden, tmp_path / "run", device="cpu", origin={"origin": "folder:x", "options": {}})
+    run = Run.open(tmp_path / "run")
+    with pytest.raises(UsageError, match="trained on pictures that anonymizer"):
+        score(run)
+    assert score(run, hidden.with_split("test")).items == 2
+    kept = json.loads((tmp_path / "run" / "metrics.json").read_text())
+    assert kept["source"]["anonymizer"] == run.source["anonymizer"]
 
 
 def test_what_is_no_run_or_a_damaged_one_is_refused(store: FeatureStore, tmp_path: Path) -> None:

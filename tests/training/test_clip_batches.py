@@ -18,9 +18,10 @@ from videoveil.data.records import Dataset, Item
 from videoveil.errors import BadItems, MediaError, UsageError
 from videoveil.media.reader import open_video
 from videoveil.media.transforms import preset
-from videoveil.training.clip_batches import ClipBatches, Frames, check
+from videoveil.training.clip_batches import ClipBatches, Frames, check, frames_memory
 
 CPU = torch.device("cpu")
+DEVICES = ["cpu", *(["cuda"] if torch.cuda.is_available() else [])]
 
 
 @pytest.fixture(scope="module")
@@ -143,3 +144,134 @@ def test_a_video_that_breaks_while_it_is_read_stops_the_epoch(greys: Dataset, tm
 def test_there_is_at_least_one_thread(greys: Dataset) -> None:
     with pytest.raises(UsageError, match="workers=0"):
         batches(greys.items, workers=0)
+
+
+def test_an_item_may_come_several_times_each_time_with_a_draw_of_its_own(greys: Dataset) -> None:
+    once, thrice = batches(greys.items), batches(greys.items, repeat=3)
+    found = epoch(thrice)
+    assert sum(len(batch.inputs) for batch in found) == 15
+    assert thrice.steps == len(found) == 8
+    assert torch.equal(once.clip(2, 4), thrice.clip(2, 4))  # the first draw is what it would be alone
+    assert not torch.equal(thrice.clip(2, 4), thrice.clip(7, 4))
+    for batch in found:
+        for clip, label in zip(batch.inputs, batch.targets.tolist()):
+            assert bool(clip[:, :, 16:].mean() > clip[:, :, :8].mean()) is bool(label)
+    with pytest.raises(UsageError, match="repeat=0"):
+        batches(greys.items, repeat=0)
+
+
+def test_clips_go_through_the_veil_after_augmentation(greys: Dataset) -> None:
+    plain, dimmed = epoch(batches(greys.items)), epoch(batches(greys.items, veil=lambda clips: clips / 2))
+    for one, other in zip(plain, dimmed, strict=True):
+        assert torch.equal(one.inputs / 2, other.inputs)
+
+
+def test_large_pictures_are_kept_smaller(greys: Dataset, tmp_path: Path) -> None:
+    item = greys.items[0]
+    small, whole = Frames(2**30, side=18), Frames(2**30)
+    assert whole.read(item, [0, 3]).shape[1:] == (36, 48, 3)
+    assert small.read(item, [0, 3]).shape[1:] == (18, 24, 3)
+    assert Frames(side=18).read(item, [5]).equal(small.read(item, [5]))
+    assert Frames(side=40).read(item, [5]).equal(whole.read(item, [5]))
+    difference = small.read(item, [5]).float().mean() - whole.read(item, [5]).float().mean()
+    assert abs(float(difference)) < 1
+
+
+class Covered:
+    """Blackens the upper half of whole frames."""
+
+    def __call__(self, item: Item, indices: Any, images: np.ndarray) -> np.ndarray:
+        assert len(indices) == len(images)
+        assert images.shape[1:] == (36, 48, 3)
+        painted = images.copy()
+        painted[:, :18] = 0
+        return painted
+
+    def content_hash(self) -> str:
+        return "upper half"
+
+
+def test_painted_frames_are_the_only_ones_that_are_kept_or_given_out(greys: Dataset) -> None:
+    for limit in (0, 2**30):
+        frames = Frames(limit, side=18, paint=Covered())
+        for wanted in ([2], [0, 3], [2]):
+            found = frames.read(greys.items[0], wanted)
+            assert found.shape == (len(wanted), 18, 24, 3)
+            assert int(found[:, :8].max()) == 0
+            assert int(found[:, 10:].min()) > 0
+    with pytest.raises(UsageError, match="painted frames are"):
+        Frames(paint=lambda item, indices, images: images[:, ::2]).read(greys.items[0], [0])  # type: ignore[arg-type]
+
+
+# --- whole batches at once -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_whole_batches_at_once_show_what_clip_by_clip_shows(greys: Dataset, device: str) -> None:
+    one_by_one = epoch(batches(greys.items, repeat=2), 4)
+    for kept in (Frames(), Frames(2**30), Frames(2**30, device=torch.device(device))):
+        source = batches(greys.items, repeat=2, frames=kept, at_once=True)
+        found = list(source.epoch(4, 0, 1, torch.device(device)))
+        for one, other in zip(one_by_one, found, strict=True):
+            assert (one.ids, one.total) == (other.ids, other.total)
+            assert torch.equal(one.targets, other.targets.cpu())
+            assert other.inputs.device.type == device
+            assert (
+                one.inputs - other.inputs.cpu()
+            ).abs().max() <= 3 / 255  # a level, and what colour makes of it
+
+
+def test_whole_batches_depend_neither_on_threads_nor_on_the_cache_nor_on_processes(greys: Dataset) -> None:
+    plain = epoch(batches(greys.items, workers=1, at_once=True), 2)
+    cached = batches(greys.items, frames=Frames(2**30), workers=4, at_once=True)
+    for _ in range(2):
+        for one, other in zip(plain, epoch(cached, 2), strict=True):
+            assert torch.equal(one.inputs, other.inputs)
+            assert one.ids == other.ids
+    shares = [epoch(batches(greys.items, at_once=True), 2, rank, 2) for rank in (0, 1)]
+    for step, whole in enumerate(plain):
+        mine = {id_: clip for share in shares for id_, clip in zip(share[step].ids, share[step].inputs)}
+        assert all((mine[id_] - clip).abs().max() <= 1e-6 for id_, clip in zip(whole.ids, whole.inputs))
+
+
+def test_items_of_different_sizes_make_whole_batches(greys: Dataset, tmp_path: Path) -> None:
+    random = np.random.default_rng(0)
+    items = list(greys.items[:2])
+    for number, size in enumerate([(40, 50), (90, 30), (24, 24)]):
+        picture = random.integers(0, 255, (*size, 3), dtype=np.uint8)
+        Image.fromarray(picture).save(tmp_path / f"p{number}.png")
+        items.append(Item(f"p{number}", tmp_path / f"p{number}.png", "train", kind="image", action="above"))
+    for one, other in zip(
+        epoch(batches(tuple(items), batch=5)),
+        epoch(batches(tuple(items), batch=5, at_once=True)),
+        strict=True,
+    ):
+        assert one.ids == other.ids
+        assert (one.inputs - other.inputs).abs().max() <= 3 / 255
+
+
+def test_whole_batches_go_through_the_veil(greys: Dataset) -> None:
+    plain = epoch(batches(greys.items, at_once=True))
+    dimmed = epoch(batches(greys.items, at_once=True, veil=lambda clips: clips / 2))
+    assert all(torch.equal(one.inputs / 2, other.inputs) for one, other in zip(plain, dimmed, strict=True))
+
+
+@pytest.mark.parametrize(
+    "wanted", [[3], [0, 1, 2], [1, 5, 9, 13], [2, 2, 2], [4, 2, 0], [0, 5, 5, 17], [1, 2, 4], [17]]
+)
+def test_frames_that_are_kept_are_those_of_the_video(greys: Dataset, wanted: list[int]) -> None:
+    item, frames = greys.items[0], Frames(2**30)
+    assert torch.equal(frames.read(item, wanted), Frames().read(item, wanted))
+    assert frames.used > 0
+
+
+def test_evenly_spaced_frames_are_not_copied(greys: Dataset) -> None:
+    frames = Frames(2**30)
+    first = frames.read(greys.items[0], [0]).data_ptr()
+    assert frames.read(greys.items[0], [0, 2, 4]).data_ptr() == first
+    assert frames.read(greys.items[0], [0, 1, 3]).data_ptr() != first
+
+
+def test_memory_for_frames_is_what_was_asked_for() -> None:
+    assert frames_memory(0.5, CPU) == 2**29
+    assert frames_memory(0.0, CPU) == 0

@@ -21,7 +21,9 @@ from videoveil.training.supervised import (
     Batch,
     Batches,
     Decay,
+    Judge,
     Loop,
+    Plateau,
     Schedule,
     binary_cross_entropy,
     cross_entropy,
@@ -57,6 +59,31 @@ def test_the_rate_is_never_negative_and_never_above_the_base_rate(
         assert schedule.rate(epochs) == pytest.approx(0 if decay == "cosine" else base, abs=1e-9 * base)
         middle = (warmup + epochs) / 2
         assert schedule.rate(middle) == pytest.approx(base / 2 if decay == "cosine" else base)
+
+
+@settings(deadline=None, max_examples=100)
+@given(st.lists(st.integers(0, 5), max_size=20), st.integers(0, 3))
+def test_a_plateau_divides_the_rate_whenever_patience_is_over(losses: list[int], patience: int) -> None:
+    """The slow, obvious twin: count by hand from every point in time."""
+    schedule = Plateau(epochs=50, batch=1, learning_rate=1.0, patience=patience)
+    rate, best, bad = 1.0, math.inf, 0
+    for loss in losses:
+        if loss < best:
+            best, bad = loss, 0
+        else:
+            bad += 1
+        if bad == patience + 1:
+            rate, bad = rate / 5, 0
+    assert schedule.rate(len(losses), losses) == pytest.approx(rate)
+    assert schedule.over(losses) == (rate < 1e-12)
+
+
+def test_the_published_rule_divides_after_every_epoch_that_is_not_the_best() -> None:
+    schedule = Plateau(epochs=100, batch=1, learning_rate=1e-3)
+    rates = [schedule.rate(n, [3.0, 2.0, 2.0, 2.5, 1.0][:n]) for n in range(6)]
+    assert rates == pytest.approx([1e-3, 1e-3, 1e-3, 2e-4, 4e-5, 4e-5])
+    assert schedule.over([1.0] * 14)
+    assert not schedule.over([1.0] * 13)
 
 
 @pytest.mark.parametrize(
@@ -183,6 +210,58 @@ def test_an_interrupted_loop_ends_as_an_uninterrupted_one(tmp_path: Path, optimi
     torch.rand(after)  # the global generator takes no part
     assert loop(again, schedule, tmp_path).run() == history
     assert all(torch.equal(a, b) for a, b in zip(straight.parameters(), again.parameters()))
+
+
+class Heaviest(Judge):
+    """Keeps the largest weight it has seen."""
+
+    def __init__(self) -> None:
+        self.kept = torch.zeros(())
+        self.modes: list[tuple[bool, bool]] = []
+
+    def look(self, network: nn.Module, epoch: int) -> dict[str, float]:
+        self.modes.append((network.training, torch.is_grad_enabled()))
+        self.kept = torch.maximum(self.kept, network.get_parameter("weight").detach().max().clone())
+        return {"heaviest": float(self.kept)}
+
+    def tensors(self) -> dict[str, torch.Tensor]:
+        return {"kept": self.kept}
+
+    def restore(self, tensors: Any, history: Any) -> None:
+        self.kept = tensors["kept"]
+        assert float(self.kept) == history[-1]["heaviest"]
+
+
+def test_a_judge_looks_after_every_epoch_and_goes_on_where_it_was(tmp_path: Path) -> None:
+    first, second = Heaviest(), Heaviest()
+    straight = loop(line(), replace(SGD, epochs=4), judge=first).run()
+    assert [record["heaviest"] for record in straight] == sorted(record["heaviest"] for record in straight)
+    assert first.modes == [(False, False)] * 4
+
+    def kill(step: int, total: int, loss: float) -> None:
+        if step == 8:
+            raise Killed
+
+    with pytest.raises(Killed):
+        loop(line(), replace(SGD, epochs=4), tmp_path, judge=Heaviest(), progress=kill).run()
+    assert loop(line(), replace(SGD, epochs=4), tmp_path, judge=second).run() == straight
+    assert len(second.modes) == 2  # the epochs that were left
+
+
+def test_a_training_ends_when_its_rate_is_too_small_to_matter_and_is_kept(tmp_path: Path) -> None:
+    """A rate at which float32 sees no progress at all: the loss is never lower than in the first epoch."""
+    schedule = Plateau(epochs=50, batch=4, learning_rate=1e-9, weight_decay=0.0, checkpoint_every=40)
+    history = loop(line(), schedule, tmp_path).run()
+    assert len(history) == 6  # 1e-9 / 5⁵ is below 1e-12
+    assert loop(line(), schedule, tmp_path).run() == history  # nothing more is learnt
+
+
+def test_what_is_free_may_change_and_nothing_else(tmp_path: Path) -> None:
+    history = loop(line(), SGD, tmp_path, identity={"workers": 1, "data": [1, 2]}, free=("workers",)).run()
+    same = {"workers": 7, "data": (1, 2)}
+    assert loop(line(), SGD, tmp_path, identity=same, free=("workers",)).run() == history
+    with pytest.raises(CheckpointError, match="with other data;"):
+        loop(line(), SGD, tmp_path, identity={"workers": 1, "data": [3]}, free=("workers",)).run()
 
 
 def test_the_callers_random_state_is_left_alone() -> None:

@@ -2,6 +2,8 @@
 
 from videoveil.attacks.base import Attacker, FittedAttacker
 from videoveil.attacks.features import ATTACKERS, SUITE, SuiteReport, attacker, fit, split, suite
+from videoveil.attacks.frames import ClipAttack, ClipConfig, FrameAttack, FrameConfig
+from videoveil.attacks.gait import GaitAttack, GaitConfig
 from videoveil.attacks.metrics import (
     AttributeReport,
     AttributeScore,
@@ -18,7 +20,13 @@ __all__ = [
     "AttributeReport",
     "AttributeScore",
     "ClassReport",
+    "ClipAttack",
+    "ClipConfig",
     "FittedAttacker",
+    "FrameAttack",
+    "FrameConfig",
+    "GaitAttack",
+    "GaitConfig",
     "SuiteReport",
     "attacker",
     "attribute_report",

@@ -20,7 +20,7 @@ from videoveil.attacks.features import SUITE, attacker, split
 from videoveil.attacks.metrics import AttributeReport, attribute_report
 from videoveil.data.records import Item
 from videoveil.errors import AnnotationError, BadItems, UsageError
-from videoveil.tasks.base import Clips, Features, Metric, Progress, Role, Score
+from videoveil.tasks.base import Features, Metric, Progress, Role, Score, as_features
 from videoveil.tasks.feature_set import feature_problems
 
 if TYPE_CHECKING:
@@ -113,8 +113,7 @@ class AttributeAttack:
         fabric: Fabric | None = None,
     ) -> FittedAttack:
         """Train every attacker. They take seconds: an interrupted attack begins again, to the same result."""
-        if isinstance(train, Clips):
-            raise UsageError("this attack works on features; extract them first")
+        train = as_features(train, "this attack")
         items = [entry.item for entry in train.items()]
         names = tuple(sorted({name for item in items for name in self.labels(item) or {}}))
         if not names:

@@ -34,7 +34,7 @@ from videoveil.attacks.retrieval import Projection, Trial, blind, cosine, hits, 
 from videoveil.attacks.threads import one_thread
 from videoveil.errors import BadItems, StoreError, UsageError
 from videoveil.features.store import StoredItem
-from videoveil.tasks.base import Clips, Features, Metric, Progress, Role, Score
+from videoveil.tasks.base import Features, Metric, Progress, Role, Score, as_features
 from videoveil.tasks.feature_set import feature_problems
 
 if TYPE_CHECKING:
@@ -174,8 +174,7 @@ class GaitAttack:
         The half of the people that an `open` attacker learns on is known to it with all walks, the probes among them;
         it is scored on the other half only. Takes seconds: an interrupted attack begins again, to the same result.
         """
-        if isinstance(train, Clips):
-            raise UsageError("this attack works on features; extract them first")
+        train = as_features(train, "this attack")
         gallery = load(train.with_split(GALLERY), self.config)
         with one_thread(gallery.x.size):
             made = FittedGait(gallery, self.config)
@@ -258,8 +257,9 @@ class FittedGait:
     def _classified(self, probe: Walks) -> Hits:
         """The classifiers of the suite: the class with the highest mean probability over the clips of a walk."""
         found = {f"enrolled_{kind}": np.zeros(len(probe)) for kind in self.config.kinds}
+        own_view = np.isin(probe.views, [view for view in self.classifiers if view])
         for view, by_kind in self.classifiers.items():
-            chosen = np.flatnonzero(probe.views == view) if view else np.arange(len(probe))
+            chosen = np.flatnonzero(probe.views == view if view else ~own_view)
             names = np.unique(self.gallery.people)
             for kind, one in by_kind.items():
                 assert one.classes is not None
@@ -375,11 +375,15 @@ def _trial_of(probe: Walks, gallery: Walks, config: GaitConfig) -> Trial:
 def _classifiers(
     gallery: Walks, config: GaitConfig, seed: int, device: str
 ) -> dict[str, dict[str, FittedAttacker]]:
-    """The suite's classifiers of the gallery's people from its clips; with exclude_same_view one for every view."""
+    """The suite's classifiers of the gallery's people from its clips.
+
+    With exclude_same_view one for every view, learnt from the other views, and one (under "") learnt from all, for
+    probes from a side that the gallery does not have.
+    """
     names = np.unique(gallery.people)
     found: dict[str, dict[str, FittedAttacker]] = {}
-    for view in np.unique(gallery.views) if config.exclude_same_view else [""]:
-        own = gallery.where(gallery.views != view) if config.exclude_same_view else gallery
+    for view in ["", *np.unique(gallery.views)] if config.exclude_same_view else [""]:
+        own = gallery.where(gallery.views != view) if view else gallery
         x = np.concatenate(own.clips)
         number = np.searchsorted(names, own.people)
         y = np.repeat(number, [len(rows) for rows in own.clips]).astype(np.float64)

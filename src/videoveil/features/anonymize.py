@@ -127,7 +127,8 @@ def identity(source: FeatureStore, anonymizer: LatentAnonymizer) -> dict[str, An
         "name": f"{raw['name']}+veil-{made[:12]}",
         "hash": combined,
         "width": anonymizer.config.width,
-        "encoder": {name: raw[name] for name in ("name", "hash", "options") if name in raw},
+        # of features that were made from anonymized pictures: also what those went through
+        "encoder": {n: raw[n] for n in ("name", "hash", "options", "encoder", "pixels") if n in raw},
         "anonymizer": {
             "hash": made,
             "stages": [stage.kind for stage in anonymizer.config.stages],

@@ -4,6 +4,9 @@ A resumed extraction must give the same bytes, so what a clip is encoded with mu
 therefore stay inside one video. On an accelerator, where small batches waste it, they may hold clips of several videos
 and always have the same shape, after it was checked bit by bit that a row of the encoder's output depends neither on
 the other rows nor on its place.
+
+With a pixel anonymizer clips go through it before they reach the encoder. The store then names both, so that features
+of raw and of anonymized pictures, or of two anonymizers, never lie in one store.
 """
 
 from __future__ import annotations
@@ -13,7 +16,7 @@ import queue
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,9 +27,11 @@ from torch import Tensor
 
 import videoveil
 from videoveil import devices, files
+from videoveil.anonymizers.latent import require_exportable
 from videoveil.data.records import Dataset, Item
 from videoveil.errors import BadItems, CorruptVideo, StoreError, UsageError, VeilError
 from videoveil.features.clips import Outline, Sample, open_clips
+from videoveil.features.pixels import FrameAnonymizer, PixelVeil, combined
 from videoveil.features.store import FeatureRecipe, FeatureStore, VideoFeatures
 
 if TYPE_CHECKING:
@@ -81,28 +86,47 @@ def extract(
     device: str = "auto",
     skip_bad: bool = False,
     progress: Callable[[int, int, int], None] | None = None,
+    anonymizer: FrameAnonymizer | None = None,
+    eight_bit: bool = False,
 ) -> ExtractReport:
     """Fill a store with the features of a dataset; what is there already is not done again.
 
     `progress(done, total, clips)` is called after every item. A broken item never stops the others; at the end all of
     them are raised as one `BadItems`, or with `skip_bad` left out and listed in `STORE/skipped/DATASET.txt`.
+    `anonymizer`: what the encoder sees goes through it first (TeD-SPAD: f_A, then f_T); one whose output must not leave
+    the process is refused. `eight_bit`: as bytes, the way a stored video would come out of it.
     """
     if batch < 1 or workers < 1:
         raise UsageError(f"batch={batch}, workers={workers}: both must be at least 1")
     if len({item.id for item in dataset}) != len(dataset):
         raise UsageError(f"dataset {dataset.name}: item ids are not unique")
     recipe = recipe or recipe_for(encoder)
-    identity = {
+    veil = _veil(anonymizer, eight_bit)
+    store = FeatureStore.create(root, identity_of(encoder, veil), recipe)
+    store.check_index(dataset)
+    return _Extraction(
+        dataset, store, encoder, batch, workers, devices.choose(device), skip_bad, progress, veil
+    ).run()
+
+
+def identity_of(encoder: Encoder, veil: PixelVeil | None = None) -> dict[str, Any]:
+    """What a store says its features were made with."""
+    own = {
         "name": encoder.name,
         "hash": encoder.content_hash(),
         "width": encoder.width,
         "options": encoder.recreation(),
     }
-    store = FeatureStore.create(root, identity, recipe)
-    store.check_index(dataset)
-    return _Extraction(
-        dataset, store, encoder, batch, workers, devices.choose(device), skip_bad, progress
-    ).run()
+    return own if veil is None else combined(own, veil)
+
+
+def _veil(anonymizer: FrameAnonymizer | None, eight_bit: bool) -> PixelVeil | None:
+    if anonymizer is None:
+        if eight_bit:
+            raise UsageError("eight_bit rounds what an anonymizer gives, and there is none")
+        return None
+    require_exportable(anonymizer)
+    return PixelVeil(anonymizer, eight_bit)
 
 
 @dataclass
@@ -170,7 +194,9 @@ class _Extraction:
         device: torch.device,
         skip_bad: bool,
         progress: Callable[[int, int, int], None] | None,
+        veil: PixelVeil | None = None,
     ):
+        self.veil = veil
         self.dataset, self.store, self.recipe = dataset, store, store.recipe
         self.encoder, self.device = encoder.to(device).eval(), device
         self.batch, self.workers, self.skip_bad, self.progress = batch, workers, skip_bad, progress
@@ -384,15 +410,20 @@ class _Extraction:
         shape = (self.batch, 3, self.recipe.frames, self.recipe.size, self.recipe.size)
         return torch.randint(0, 256, shape, dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
 
-    def _features(self, pictures: Tensor) -> tuple[Tensor, Tensor | None]:
-        return encode(self.encoder, pictures, self.device, tokens=self.recipe.tokens)
+    def _features(
+        self, pictures: Tensor, content: Sequence[str] | None = None
+    ) -> tuple[Tensor, Tensor | None]:
+        veiled = None if self.veil is None else (self.veil, content or [""] * len(pictures))
+        return encode(self.encoder, pictures, self.device, tokens=self.recipe.tokens, veiled=veiled)
 
     def _flush(self, waiting: list[tuple[_Job, Sample]]) -> None:
         began = time.perf_counter()
         rows = [sample.pictures.expand(-1, self.recipe.frames, -1, -1) for _, sample in waiting]
+        content = [job.content for job, _ in waiting]
         if self.cross:
-            rows += [rows[-1]] * (self.batch - len(rows))
-        pooled, tokens = self._features(torch.stack(rows))
+            missing = self.batch - len(rows)
+            rows, content = rows + [rows[-1]] * missing, content + [content[-1]] * missing
+        pooled, tokens = self._features(torch.stack(rows), content)
         self.busy["encode"] += time.perf_counter() - began
         self.encoded += len(waiting)
         touched: dict[int, _Job] = {}
@@ -437,10 +468,19 @@ class _Extraction:
 
 @torch.inference_mode()
 def encode(
-    encoder: Encoder, pictures: Tensor, device: torch.device, *, tokens: bool
+    encoder: Encoder,
+    pictures: Tensor,
+    device: torch.device,
+    *,
+    tokens: bool,
+    veiled: tuple[PixelVeil, Sequence[str]] | None = None,
 ) -> tuple[Tensor, Tensor | None]:
-    """(B, 3, T, s, s) uint8 → (B, d) and, if asked for, (B, S, d)."""
-    clips = pictures.to(device, non_blocking=True).float().div_(255)
+    """(B, 3, T, s, s) uint8 → (B, d) and, if asked for, (B, S, d).
+
+    `veiled`: what they go through first, and the content each of them was cut from.
+    """
+    pictures = pictures.to(device, non_blocking=True)
+    clips = pictures.float().div_(255) if veiled is None else veiled[0].export(pictures, veiled[1])
     if not tokens:
         return encoder(clips).float().cpu(), None
     pooled, kept = encoder.vector_and_tokens(clips)
@@ -448,18 +488,26 @@ def encode(
 
 
 def features_of(
-    item: Item, encoder: Encoder, recipe: FeatureRecipe, *, batch: int = 8, device: str = "auto"
+    item: Item,
+    encoder: Encoder,
+    recipe: FeatureRecipe,
+    *,
+    batch: int = 8,
+    device: str = "auto",
+    anonymizer: FrameAnonymizer | None = None,
+    eight_bit: bool = False,
 ) -> VideoFeatures:
     """The features of one item, as an extraction would store them, without a store. Clips are encoded as they come."""
-    chosen = devices.choose(device)
+    chosen, veil = devices.choose(device), _veil(anonymizer, eight_bit)
     encoder = encoder.to(chosen).eval()
-    job = _Job(item, "", "")
+    job = _Job(item, "", "" if veil is None else _content(item))
     job.outline, samples = open_clips(item, recipe)
     waiting: list[Sample] = []
 
     def flush() -> None:
         rows = [sample.pictures.expand(-1, recipe.frames, -1, -1) for sample in waiting]
-        pooled, tokens = encode(encoder, torch.stack(rows), chosen, tokens=recipe.tokens)
+        veiled = None if veil is None else (veil, [job.content] * len(rows))
+        pooled, tokens = encode(encoder, torch.stack(rows), chosen, tokens=recipe.tokens, veiled=veiled)
         for row, sample in enumerate(waiting):
             job.take(sample, pooled[row].numpy(), None if tokens is None else tokens[row].numpy())
         waiting.clear()

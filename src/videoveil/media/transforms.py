@@ -23,7 +23,7 @@ import torch
 from torch import Tensor
 
 from videoveil.errors import UsageError
-from videoveil.media.colour import Adjust, adjust
+from videoveil.media.colour import Adjust, Kind, adjust
 from videoveil.media.crops import (
     Box,
     CentreCrop,
@@ -76,15 +76,16 @@ class SeparateJitter:
     def __call__(self, dice: Dice) -> tuple[Adjust, ...]:
         low, high = 1.0 - self.strength, 1.0 + self.strength
         when = dice.uniform(0.0, 1.0) / self.contrast_chance  # [0, ½) before, [½, 1) after, else not at all
-        contrast = Adjust("contrast", dice.uniform(low, high))
-        others = (
-            Adjust("hue", dice.uniform(-self.hue, self.hue)),
-            Adjust("saturation", dice.uniform(low, high)),
-            Adjust("brightness", dice.uniform(low, high)),
+        contrast = dice.uniform(low, high)
+        factors: tuple[tuple[Kind, float], ...] = (
+            ("hue", dice.uniform(-self.hue, self.hue)),
+            ("saturation", dice.uniform(low, high)),
+            ("brightness", dice.uniform(low, high)),
         )
-        before = (contrast,) if when < 0.5 else ()
-        after = (contrast,) if 0.5 <= when < 1.0 else ()
-        return before + tuple(change for change in others if dice.chance(self.other_chance)) + after
+        kept = [one for one in factors if dice.chance(self.other_chance)]
+        if when < 1.0:
+            kept.insert(0 if when < 0.5 else len(kept), ("contrast", contrast))
+        return tuple(Adjust(*one) for one in kept) if kept else ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,8 +215,8 @@ class Preset:
 def apply(clips: Tensor | Iterable[Tensor], draws: Sequence[Draw]) -> Tensor:
     """One draw per clip: `(N, 3, T, size, size)`, float in [0, 1]. A list may hold clips of different sizes.
 
-    Clips are treated one by one, so what becomes of a clip does not depend on the others. Float clips must be in
-    [0, 1]; what is outside is cut off.
+    Clips are treated one by one, so what becomes of a clip does not depend on the others; on accelerators
+    `batched.apply_batch` is the faster way. Float clips must be in [0, 1]; what is outside is cut off.
     """
     clips = list(clips)
     if len(clips) != len(draws) or not draws:

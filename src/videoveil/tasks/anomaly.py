@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from videoveil.errors import UsageError
-from videoveil.tasks.base import Clips, Features, Metric, Progress, Role, Score
+from videoveil.tasks.base import Features, Metric, Progress, Role, Score, as_features
 from videoveil.tasks.mgfn import (
     AnomalyReport,
     AnomalyVideo,
@@ -44,8 +43,7 @@ class AnomalyDetection:
         progress: Progress | None = None,
         fabric: Fabric | None = None,
     ) -> FittedAnomaly:
-        if isinstance(train, Clips):
-            raise UsageError("anomaly detection learns from features; extract them first (clips='all')")
+        train = as_features(train, "anomaly detection", "extract them first (clips='all')")
         videos = from_store(train.store, train.dataset, train.split)
         return FittedAnomaly(
             fit(videos, self.config, run=run, seed=seed, device=device, progress=progress, fabric=fabric)

@@ -8,15 +8,19 @@ compares them need not know which it has.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
 
 from videoveil.data.records import Dataset, Item
+from videoveil.errors import UsageError
 from videoveil.features.store import FeatureStore, StoredItem
 
 if TYPE_CHECKING:
     from lightning.fabric import Fabric
+
+    from videoveil.features.pixels import FrameAnonymizer, PixelVeil
+    from videoveil.training.clip_batches import FramePainter
 
 Role = Literal["utility", "attack"]
 Progress = Callable[[int, int, float], None]  # step, steps in all, loss
@@ -54,10 +58,22 @@ class Features:
 
 @dataclass(frozen=True)
 class Clips:
-    """Videos as videos: one split of a dataset, decoded when needed."""
+    """Videos as videos: one split of a dataset, decoded when needed, and seen through an anonymizer where one is given.
+
+    Whatever learns from them or is scored on them sees the anonymizer's output only. `eight_bit`: rounded as a stored
+    video is. `paint` covers people in whole frames as they are decoded, before anything is cut or made smaller: for
+    obfuscation by boxes, whose detector needs the frame, or which knows the boxes of every frame.
+    """
 
     dataset: Dataset
     split: str | None = None
+    anonymizer: FrameAnonymizer | None = None
+    eight_bit: bool = False
+    paint: FramePainter | None = None
+
+    def __post_init__(self) -> None:
+        if self.eight_bit and self.anonymizer is None:
+            raise UsageError("eight_bit rounds what an anonymizer gives, and there is none")
 
     def items(self) -> tuple[Item, ...]:
         return self.dataset.items if self.split is None else self.dataset.split(self.split)
@@ -66,7 +82,25 @@ class Clips:
         return self.dataset
 
     def with_split(self, split: str | None) -> Clips:
-        return Clips(self.dataset, split)
+        return replace(self, split=split)
+
+    def with_anonymizer(self, anonymizer: FrameAnonymizer | None, eight_bit: bool = False) -> Clips:
+        """The same videos through another anonymizer, or through none."""
+        return replace(self, anonymizer=anonymizer, eight_bit=eight_bit)
+
+    def veil(self) -> PixelVeil | None:
+        """The step between pictures and network; None where they are raw."""
+        if self.anonymizer is None:
+            return None
+        from videoveil.features.pixels import PixelVeil
+
+        return PixelVeil(self.anonymizer, self.eight_bit)
+
+    def through(self) -> dict[str, Any]:
+        """What the pictures go through, by hash; empty where they are raw."""
+        veil = self.veil()
+        found: dict[str, Any] = {} if veil is None else {"anonymizer": veil.facts()}
+        return found if self.paint is None else {**found, "paint": self.paint.content_hash()}
 
     def describe(self) -> dict[str, Any]:
         return {
@@ -74,10 +108,25 @@ class Clips:
             "root": str(self.dataset.root.resolve()),
             "dataset": self.dataset.name,
             "split": self.split,
+            **self.through(),
         }
 
 
 Source = Features | Clips
+
+
+def as_features(source: Source, who: str, instead: str = "extract them first") -> Features:
+    """The source, where it is one of features; `who` learns from them, and `instead` says what to do with clips."""
+    if not isinstance(source, Features):
+        raise UsageError(f"{who} learns from features; {instead}")
+    return source
+
+
+def as_clips(source: Source, who: str, instead: str = "give a dataset") -> Clips:
+    """The source, where it is one of clips."""
+    if not isinstance(source, Clips):
+        raise UsageError(f"{who} learns from clips; {instead}")
+    return source
 
 
 @dataclass(frozen=True, slots=True)

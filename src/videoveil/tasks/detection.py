@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from videoveil.errors import CheckpointError, UsageError
-from videoveil.tasks.base import Clips, Features, Metric, Progress, Role, Score
+from videoveil.errors import CheckpointError
+from videoveil.tasks.base import Features, Metric, Progress, Role, Score, as_features
 from videoveil.tasks.tridet import (
     Detections,
     DetectionVideo,
@@ -70,8 +70,7 @@ class ActionDetection:
         progress: Progress | None = None,
         fabric: Fabric | None = None,
     ) -> FittedDetection:
-        if isinstance(train, Clips):
-            raise UsageError("detection learns from features; extract them first (clips='dense:4')")
+        train = as_features(train, "detection", "extract them first (clips='dense:4')")
         videos = detection_videos(train, cut=self.cut)
         classes = train.records().classes
         found = fit(

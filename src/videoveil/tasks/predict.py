@@ -15,6 +15,7 @@ from videoveil.data.records import Item
 from videoveil.encoders import Encoder, create
 from videoveil.errors import UsageError
 from videoveil.features.extract import features_of
+from videoveil.features.pixels import FrameAnonymizer, PixelVeil
 from videoveil.features.store import FeatureRecipe, VideoFeatures
 from videoveil.media.sampling import cached_equidistant
 from videoveil.tasks.action.metrics import top
@@ -77,6 +78,7 @@ def predict(
     *,
     weights: str | None = None,
     anonymizer: LatentAnonymizer | None = None,
+    pixels: FrameAnonymizer | None = None,
     device: str = "auto",
     least: float = 0.05,
     truth: Sequence[Span] = (),
@@ -85,7 +87,8 @@ def predict(
 
     Features are made as those it was trained on: the same encoder, known by its hash, and the same recipe. `weights`
     are the encoder's where it has none of its own. A model that was trained on anonymized features needs the very
-    `anonymizer` they went through. `least` leaves out detections that are less certain.
+    `anonymizer` they went through, and one that was trained on anonymized pictures the very `pixels` anonymizer.
+    `least` leaves out detections that are less certain.
     """
     if task not in FAMILIES:
         raise UsageError(f"--task {task}: choose one of {', '.join(FAMILIES)}")
@@ -95,14 +98,22 @@ def predict(
     item = Item(path.stem, path, "test")
     fitted = run.fitted()
     if isinstance(fitted, FittedNetwork):
-        return _whole_network(item, fitted.to(_device(device)), run, truth)
+        if "paint" in run.source:
+            raise UsageError(
+                f"{run.folder}: trained on frames in which people were covered; cover them first"
+            )
+        veil = _required_pixels(pixels, run.source.get("anonymizer"), run)
+        return _whole_network(item, fitted.to(_device(device)), run, truth, veil)
     recipe = FeatureRecipe(**run.source["recipe"])
     facts = run.source["encoder"]
     hidden = facts.get("anonymizer")
     if anonymizer is not None or hidden:
         _require_anonymizer(anonymizer, hidden, run)
-    encoder = encoder_of(facts["encoder"] if hidden else facts, weights)
-    features = features_of(item, encoder, recipe, device=device)
+    made = facts["encoder"] if hidden else facts
+    veil = _required_pixels(pixels, made.get("pixels"), run)
+    encoder = encoder_of(made if veil is None else made["encoder"], weights)
+    bytes_only = veil is not None and veil.eight_bit
+    features = features_of(item, encoder, recipe, device=device, anonymizer=pixels, eight_bit=bytes_only)
     if anonymizer is not None:
         features = _anonymized(path, features, anonymizer, device)
     if isinstance(fitted, FittedProbe):
@@ -147,6 +158,24 @@ def _require_anonymizer(given: LatentAnonymizer | None, wanted: Any, run: Run) -
         raise UsageError(
             f"{run.folder}: its features have the noise of key {wanted['key']}; give it with --key"
         )
+
+
+def _required_pixels(given: FrameAnonymizer | None, wanted: Any, run: Run) -> PixelVeil | None:
+    """The pixel anonymizer that the model's pictures went through, or none where they are raw."""
+    if not wanted:
+        if given is not None:
+            raise UsageError(f"{run.folder}: trained on raw pictures; leave the pixel anonymizer out")
+        return None
+    if given is None:
+        raise UsageError(
+            f"{run.folder}: trained on pictures that anonymizer {wanted['hash'][:12]} made; give it with --pixels"
+        )
+    if given.content_hash() != wanted["hash"]:
+        raise UsageError(
+            f"{run.folder}: trained on pictures that anonymizer {wanted['hash'][:12]} made, and this one is "
+            f"{given.content_hash()[:12]}"
+        )
+    return PixelVeil(given, wanted["eight_bit"])
 
 
 def _anonymized(path: Path, raw: VideoFeatures, anonymizer: LatentAnonymizer, device: str) -> VideoFeatures:
@@ -204,8 +233,10 @@ def _probe(
     return _action(item, fitted.names, rows, whole, clock.spans(features), clock.end, run, truth)
 
 
-def _whole_network(item: Item, fitted: FittedNetwork, run: Run, truth: Sequence[Span]) -> Prediction:
-    clock, rows = Clock.of(item.path), fitted.clip_probabilities(fitted.clips_of(item))
+def _whole_network(
+    item: Item, fitted: FittedNetwork, run: Run, truth: Sequence[Span], veil: PixelVeil | None
+) -> Prediction:
+    clock, rows = Clock.of(item.path), fitted.clip_probabilities(fitted.clips_of(item), veil, item.id)
     spans = [(clock.start(clip.start), clock.stop(clip.stop - 1)) for clip in fitted.places(len(clock.pts))]
     return _action(item, fitted.names, rows, rows.mean(0), spans, clock.end, run, truth)
 

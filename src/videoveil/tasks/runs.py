@@ -81,6 +81,13 @@ class Run:
         source = self.source
         if source["kind"] == "features":
             return Features(FeatureStore.open(source["store"]), source["dataset"], split)
+        if "anonymizer" in source:
+            raise UsageError(
+                f"{self.folder}: trained on pictures that anonymizer {source['anonymizer']['hash'][:12]} made; give "
+                "the data with it (--data and --anonymizer)"
+            )
+        if "paint" in source:
+            raise UsageError(f"{self.folder}: trained on frames in which people were covered; give such data")
         if "origin" not in source:
             raise UsageError(f"{self.folder}: does not say how its data was opened; give it with --data")
         return Clips(data.open_source(source["origin"], source.get("options", {})), split)

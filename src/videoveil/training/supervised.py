@@ -7,8 +7,9 @@ divergence go, for a linear layer on features as for a whole video network on cl
 from __future__ import annotations
 
 import contextlib
+import json
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
@@ -62,14 +63,18 @@ class Schedule:
             if getattr(self, name) not in known:
                 raise UsageError(f"{name}={getattr(self, name)!r}: choose one of {', '.join(known)}")
 
-    def rate(self, epoch: float) -> float:
-        """The learning rate at a moment, in epochs."""
+    def rate(self, epoch: float, losses: Sequence[float] = ()) -> float:
+        """The learning rate at a moment, in epochs; `losses` are those of the epochs before, for rules that ask."""
         if epoch < self.warmup_epochs:
             return self.learning_rate * epoch / self.warmup_epochs
         if self.decay == "constant":
             return self.learning_rate
         done = (epoch - self.warmup_epochs) / max(self.epochs - self.warmup_epochs, 1e-9)
         return self.learning_rate * 0.5 * (1 + math.cos(math.pi * min(done, 1.0)))
+
+    def over(self, losses: Sequence[float]) -> bool:
+        """Whether more epochs would change nothing any more."""
+        return False
 
     def make_optimizer(self, network: nn.Module) -> torch.optim.Optimizer:
         parameters = [p for p in network.parameters() if p.requires_grad]
@@ -78,6 +83,40 @@ class Schedule:
             return torch.optim.SGD(parameters, lr=rate, momentum=self.momentum, weight_decay=decay)
         kind = torch.optim.AdamW if self.optimizer == "adamw" else torch.optim.Adam
         return kind(parameters, lr=rate, weight_decay=decay)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plateau(Schedule):
+    """The rate is multiplied by `factor` when `patience` epochs and one more have not had the lowest loss so far.
+
+    TeD-SPAD: ÷5 without any patience, where an epoch is hundreds of steps; with few steps the loss of an epoch is as
+    much chance as progress, and that rule would end the training before it has begun.
+    """
+
+    factor: float = 0.2
+    patience: int = 0
+    smallest: float = 1e-12  # training ends below this rate
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not 0 < self.factor <= 1:
+            raise UsageError(f"factor={self.factor}: must be in (0, 1]")
+        if self.patience < 0:
+            raise UsageError(f"patience={self.patience}: must be 0 or more")
+
+    def rate(self, epoch: float, losses: Sequence[float] = ()) -> float:
+        if epoch < self.warmup_epochs:
+            return super().rate(epoch)
+        lowest, waited, drops = math.inf, 0, 0
+        for loss in losses:
+            waited = 0 if loss < lowest else waited + 1
+            lowest = min(lowest, loss)
+            if waited > self.patience:
+                waited, drops = 0, drops + 1
+        return self.learning_rate * self.factor**drops
+
+    def over(self, losses: Sequence[float]) -> bool:
+        return self.rate(math.inf, losses) < self.smallest
 
 
 @dataclass(frozen=True)
@@ -97,6 +136,22 @@ class Batches:
 
     def epoch(self, number: int, rank: int, ranks: int, device: torch.device) -> Iterator[Batch]:
         """The batches of an epoch, on the device; random numbers come from `training.seeds` alone."""
+        raise NotImplementedError
+
+
+class Judge:
+    """Looks at the network after every epoch. What it says goes into the history, what it keeps into checkpoints."""
+
+    def look(self, network: nn.Module, epoch: int) -> dict[str, float]:
+        """Figures for the epoch's record; the network is in eval mode and nothing here has gradients."""
+        raise NotImplementedError
+
+    def tensors(self) -> dict[str, Tensor]:
+        """What it must have again when a run goes on."""
+        raise NotImplementedError
+
+    def restore(self, tensors: Mapping[str, Tensor], history: Sequence[Mapping[str, float]]) -> None:
+        """Take back what `tensors` gave, after the epochs in `history`."""
         raise NotImplementedError
 
 
@@ -128,6 +183,8 @@ class Loop:
     progress: Progress | None = None
     train_mode: Callable[[nn.Module], object] = nn.Module.train  # e.g. one that keeps batch norm frozen
     what: str = "training"
+    judge: Judge | None = None
+    free: tuple[str, ...] = ()  # settings that may differ from those a run was begun with
     history: list[dict[str, float]] = field(default_factory=list)
 
     def run(self) -> list[dict[str, float]]:
@@ -142,16 +199,29 @@ class Loop:
         self._resume()
         with devices.repeatable():
             for epoch in range(len(self.history), schedule.epochs):
+                if schedule.over(self._losses()):
+                    break
                 self.train_mode(wrapped)
                 with self._own_randomness(epoch):
                     record = self._epoch(wrapped, stepper, epoch)
                 self._share_statistics()
                 self.history.append({"epoch": epoch, **record})
                 self._require_sane()
-                if (epoch + 1) % schedule.checkpoint_every == 0 or epoch + 1 == schedule.epochs:
+                self._judge(epoch)
+                last = epoch + 1 == schedule.epochs or schedule.over(self._losses())
+                if (epoch + 1) % schedule.checkpoint_every == 0 or last:
                     self._save()
         self.network.eval()
         return self.history
+
+    def _losses(self) -> list[float]:
+        return [record["loss"] for record in self.history]
+
+    def _judge(self, epoch: int) -> None:
+        if self.judge is not None:
+            self.network.eval()
+            with torch.no_grad():
+                self.history[-1] |= self.judge.look(self.network, epoch)
 
     @contextlib.contextmanager
     def _own_randomness(self, epoch: int) -> Iterator[None]:
@@ -164,9 +234,9 @@ class Loop:
     def _epoch(self, wrapped: Any, stepper: Any, epoch: int) -> dict[str, float]:
         schedule, fabric, steps = self.schedule, self.fabric, self.batches.steps
         sums = {"loss": 0.0, "gradient_norm": 0.0}
-        rate = 0.0
+        rate, losses_before = 0.0, self._losses()
         for i, batch in enumerate(self._batches(epoch)):
-            rate = schedule.rate(epoch + i / steps)
+            rate = schedule.rate(epoch + i / steps, losses_before)
             for group in self.optimizer.param_groups:
                 group["lr"] = rate
             stepper.zero_grad()
@@ -227,8 +297,13 @@ class Loop:
     # --- resuming -------------------------------------------------------------------------------------------
 
     def _facts(self) -> dict[str, Any]:
-        own = {k: v for k, v in vars(self.schedule).items() if k not in FREE_TO_CHANGE}
-        return {**self.identity, **own, "seed": self.seed}
+        facts = self._binding({**self.identity, **vars(self.schedule), "seed": self.seed})
+        plain: dict[str, Any] = json.loads(json.dumps(facts))  # as it is read again: tuples are lists
+        return plain
+
+    def _binding(self, facts: Mapping[str, Any]) -> dict[str, Any]:
+        """Without what does not change the result."""
+        return {key: value for key, value in facts.items() if key not in (*FREE_TO_CHANGE, *self.free)}
 
     def _save(self) -> None:
         if self.folder is not None and self.fabric.is_global_zero:
@@ -236,6 +311,8 @@ class Loop:
             tensors |= {
                 f"state.{name}": t for name, t in checkpoints.optimizer_tensors(self.optimizer).items()
             }
+            if self.judge is not None:
+                tensors |= {f"judge.{name}": t for name, t in self.judge.tensors().items()}
             facts = {"identity": self._facts(), "history": self.history}
             checkpoints.write(self.folder / CHECKPOINT, FORMAT, tensors, facts)
         self.fabric.barrier()
@@ -245,9 +322,11 @@ class Loop:
         if path is None or not path.is_file():
             return
         tensors, facts = checkpoints.read(path, FORMAT)
-        checkpoints.require_same(path, self._facts(), facts["identity"])
+        checkpoints.require_same(path, self._facts(), self._binding(facts["identity"]))
         if len(facts["history"]) > self.schedule.epochs:
             raise CheckpointError(f"{path}: has more epochs than were asked for; use another folder")
         checkpoints.fill(self.network, checkpoints.part(tensors, "network"), str(path))
         checkpoints.fill_optimizer(self.optimizer, checkpoints.part(tensors, "state"))
         self.history = list(facts["history"])
+        if self.judge is not None:
+            self.judge.restore(checkpoints.part(tensors, "judge"), self.history)

@@ -11,6 +11,7 @@ import pytest
 import torch
 from torch import nn
 
+from tests.attacks.pictures import Changed
 from tests.tasks.make_store import action_store, grey_dataset, reordered, seen
 from videoveil.data.records import Dataset, Item
 from videoveil.encoders import create, save
@@ -196,6 +197,72 @@ def test_scores_do_not_depend_on_order_company_or_threads(greys: Dataset, fitted
     for n, item in enumerate(items):
         assert np.array_equal(fitted.probabilities([item], workers=1)[0], together[n])
     assert fitted.score(Clips(greys, "test")) == fitted.score(Clips(reordered(greys), "test"))
+
+
+# --- through an anonymizer ----------------------------------------------------------------------------------
+
+
+def test_a_fresh_network_learns_and_is_scored_on_what_the_anonymizer_leaves(greys: Dataset) -> None:
+    config = quick(epochs=8, cache_gib=1.0, learning_rate=3e-3, dropout=0.0, clips=2)
+    turned = Changed("upside down").train()
+    seen_through = Clips(greys, "train", turned)
+    fitted = ActionNetwork(config).fit(seen_through, device="cpu")
+    assert fitted.score(seen_through.with_split("test"))["top1"].value == 1.0
+    assert fitted.score(Clips(greys, "test"))["top1"].value == 0.0  # raw clips are the other way round to it
+    assert {shape[1:] for shape in turned.shapes} == {(3, 16, 32, 32)}
+    assert set(turned.modes) == {(False, False)}
+    assert turned.training
+    hidden = Clips(greys, "train", Changed("constant"))
+    blind = ActionNetwork(quick(epochs=1)).fit(hidden, device="cpu").score(hidden.with_split("test"))
+    assert blind["top1"].value == 0.5
+
+
+def test_a_run_belongs_to_its_anonymizer_and_not_to_its_workers(greys: Dataset, tmp_path: Path) -> None:
+    config = quick(epochs=1)
+    dim = Clips(greys, "train", Changed("dim", 0.5))
+    first = ActionNetwork(config).fit(dim, device="cpu", run=tmp_path)
+    again = ActionNetwork(dataclasses.replace(config, workers=1, cache_gib=1.0, clips=3)).fit(
+        dim, device="cpu", run=tmp_path
+    )
+    assert equal(first, again)
+    for other in (
+        dim.with_anonymizer(None),
+        dim.with_anonymizer(Changed("dim", 0.4)),
+        dim.with_anonymizer(dim.anonymizer, True),
+    ):
+        with pytest.raises(CheckpointError, match="with other anonymizer;"):
+            ActionNetwork(config).fit(other, device="cpu", run=tmp_path)
+
+
+def test_people_covered_in_whole_frames_are_covered_for_learning_and_for_scoring(greys: Dataset) -> None:
+    """Black frames say nothing; a run on them is another run, and says so."""
+
+    class Black:
+        def __call__(self, item: Item, indices: Any, images: np.ndarray) -> np.ndarray:
+            return np.zeros_like(images)
+
+        def content_hash(self) -> str:
+            return "black"
+
+    black = Clips(greys, "train", paint=Black())
+    assert black.describe()["paint"] == "black"
+    fitted = ActionNetwork(quick(epochs=1, augment="ted-spad-weak")).fit(black, device="cpu")
+    assert fitted.score(black.with_split("test"))["top1"].value == 0.5
+    rows = fitted.probabilities(greys.split("test"), paint=black.paint)
+    assert np.ptp(rows, axis=0).max() < 1e-6
+
+
+def test_noise_is_fresh_in_every_step_and_the_same_in_every_score(greys: Dataset) -> None:
+    noisy = Clips(greys, "train", Changed("noise", 0.2))
+    one, two = (ActionNetwork(quick(epochs=1)).fit(noisy, device="cpu") for _ in range(2))
+    assert equal(one, two)
+    test = noisy.with_split("test")
+    assert one.score(test) == one.score(dataclasses.replace(test, dataset=reordered(greys)))
+    items = greys.split("test")
+    assert np.array_equal(
+        one.probabilities(items, veil=test.veil())[:1], one.probabilities(items[:1], veil=test.veil())
+    )
+    assert not np.array_equal(one.probabilities(items), one.probabilities(items, veil=test.veil()))
 
 
 # --- on disk ------------------------------------------------------------------------------------------------

@@ -24,19 +24,20 @@ from videoveil.media import sampling
 from videoveil.media.transforms import EvalTransform, preset
 from videoveil.tasks import settings
 from videoveil.tasks.action.metrics import Prior, score
-from videoveil.tasks.base import Clips, Features, Progress, Role, Score
+from videoveil.tasks.base import Clips, Progress, Role, Score, as_clips
 from videoveil.tasks.targets import Targets, What, label_problems, targets, vocabulary
-from videoveil.training import checkpoints
-from videoveil.training.clip_batches import ClipBatches, Frames, check
+from videoveil.training import checkpoints, seeds
+from videoveil.training.clip_batches import ClipBatches, FramePainter, Frames, check, frames_memory
 from videoveil.training.supervised import Loop, Schedule, binary_cross_entropy, cross_entropy
 
 if TYPE_CHECKING:
     from lightning.fabric import Fabric
 
+    from videoveil.features.pixels import PixelVeil
+
 FORMAT = "videoveil-action-network-1"
 MODEL = "model.safetensors"
 ENCODER = "encoder.safetensors"  # the same weights without the layer, for `veil extract --weights`
-GIB = 2**30
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,7 +54,7 @@ class NetworkConfig(Schedule):
     augment: str = "weak"  # a preset of media.transforms
     dropout: float = 0.0
     freeze_norm: bool = False  # keep batch norm as it came: fine-tuning with small batches
-    cache_gib: float = 4.0  # decoded frames kept in memory
+    cache_gib: float = 4.0  # decoded frames kept in memory; on a GPU in its own
     workers: int = 2  # decoding threads
     epochs: int = 40
     batch: int = 32
@@ -111,15 +112,15 @@ class ActionNetwork:
         progress: Progress | None = None,
         fabric: Fabric | None = None,
     ) -> FittedNetwork:
-        if isinstance(train, Features):
-            raise UsageError("a network learns from clips; give a dataset, or train a probe on the features")
-        config = self.config
+        train = as_clips(train, "a network", "give a dataset, or train a probe on the features")
+        config, veil = self.config, train.veil()
         items = tuple(sorted(train.items(), key=lambda item: item.id))
         names = vocabulary(train.records(), config.target)
-        frames = Frames(int(config.cache_gib * GIB))
+        fabric = fabric or devices.make_fabric(device, config.precision)
+        memory = frames_memory(config.cache_gib, fabric.device)
+        frames = Frames(memory, device=fabric.device, paint=train.paint)
         check(items, frames, config.workers, also=label_problems(items, names, config.target))
         labels = targets(items, names, config.target)
-        fabric = fabric or devices.make_fabric(device, config.precision)
         network = build(config, len(names), seed)
         start = network.encoder.content_hash()
         if fabric.device.type == "cuda":
@@ -137,16 +138,18 @@ class ActionNetwork:
                 batch=config.batch,
                 seed=seed,
                 workers=config.workers,
+                veil=veil,
             ),
             binary_cross_entropy if labels.several else cross_entropy,
             config,
             seed,
             fabric,
             run,
-            identity=_identity(config, items, labels, start),
+            identity=_identity(config, items, labels, start, train.through()),
             progress=progress,
             train_mode=_norm_frozen if config.freeze_norm else nn.Module.train,
             what=f"training of {config.encoder}",
+            free=FREE_TO_CHANGE,
         )
         history = loop.run()
         fitted = FittedNetwork(network, names, Prior.of(labels), config, seed, tuple(history))
@@ -178,7 +181,9 @@ def _asked(config: NetworkConfig) -> dict[str, Any]:
     return {"classes": 0, **named}
 
 
-def _identity(config: NetworkConfig, items: Sequence[Item], labels: Targets, start: str) -> dict[str, Any]:
+def _identity(
+    config: NetworkConfig, items: Sequence[Item], labels: Targets, start: str, through: Mapping[str, Any]
+) -> dict[str, Any]:
     """What must be the same for a run to be continued; files are known by their name and size."""
     own = {k: v for k, v in settings.to_json(config).items() if k not in FREE_TO_CHANGE}
     data = [[item.id, item.path.stat().st_size] for item in items]
@@ -186,6 +191,7 @@ def _identity(config: NetworkConfig, items: Sequence[Item], labels: Targets, sta
         **own,
         "data": files.value_hash([data, list(labels.names), labels.values.tolist()]),
         "start": start,
+        **through,
     }
 
 
@@ -228,33 +234,47 @@ class FittedNetwork:
         return sampling.equidistant(total, count, spec.frames, spec.stride)
 
     @torch.inference_mode()
-    def clip_probabilities(self, clips: Tensor) -> np.ndarray:
-        """(N, 3, T, s, s) uint8 → (N, C) softmax, or (N, k) sigmoid of tags."""
-        logits = self.network(clips.to(self.device).float().div_(255)).double()
+    def clip_probabilities(
+        self, clips: Tensor, veil: PixelVeil | None = None, content: str = ""
+    ) -> np.ndarray:
+        """(N, 3, T, s, s) uint8 → (N, C) softmax, or (N, k) sigmoid of tags, of what the veil leaves of them.
+
+        `content` names the video, of which the veil's noise depends where it adds some.
+        """
+        pictures = clips.to(self.device).float().div_(255)
+        if veil is not None:
+            pictures = veil(pictures, seed=seeds.number(self.seed, "noise", content))
+        logits = self.network(pictures).double()
         found = logits.softmax(1) if self.config.target == "action" else logits.sigmoid()
         return np.asarray(found.cpu().numpy())
 
-    def probabilities(self, items: Sequence[Item], workers: int | None = None) -> np.ndarray:
+    def probabilities(
+        self,
+        items: Sequence[Item],
+        workers: int | None = None,
+        veil: PixelVeil | None = None,
+        paint: FramePainter | None = None,
+    ) -> np.ndarray:
         """(n, C): one forward pass per video, so that what is said of it does not depend on the others."""
         found = np.zeros((len(items), len(self.names)))
-        for i, clips in enumerate(self._decoded(items, workers or self.config.workers)):
-            found[i] = self.clip_probabilities(clips).mean(0)
+        for i, clips in enumerate(self._decoded(items, workers or self.config.workers, paint)):
+            found[i] = self.clip_probabilities(clips, veil, items[i].id).mean(0)
         return found
 
-    def _decoded(self, items: Sequence[Item], workers: int) -> Iterator[Tensor]:
+    def _decoded(self, items: Sequence[Item], workers: int, paint: FramePainter | None) -> Iterator[Tensor]:
         """The clips of every video, decoded a few videos ahead."""
         with ThreadPoolExecutor(workers) as pool:
             ahead = 2 * workers
-            waiting = [pool.submit(self.clips_of, item) for item in items[:ahead]]
+            waiting = [pool.submit(self.clips_of, item, paint) for item in items[:ahead]]
             for i in range(len(items)):
                 clips = waiting.pop(0).result()
                 if i + ahead < len(items):
-                    waiting.append(pool.submit(self.clips_of, items[i + ahead]))
+                    waiting.append(pool.submit(self.clips_of, items[i + ahead], paint))
                 yield clips
 
-    def clips_of(self, item: Item) -> Tensor:
+    def clips_of(self, item: Item, paint: FramePainter | None = None) -> Tensor:
         """(clips, 3, T, s, s) uint8."""
-        spec, frames = self.network.encoder.input, Frames()
+        spec, frames = self.network.encoder.input, Frames(paint=paint)
         transform = EvalTransform(spec.resize, spec.size)
         clips = self.places(frames.count(item))
         wanted = sorted({index for clip in clips for index in clip.indices})
@@ -263,12 +283,18 @@ class FittedNetwork:
         return torch.stack([rows[:, [place[i] for i in clip.indices]] for clip in clips])
 
     def score(self, test: Clips) -> Score:
-        """Top-1, top-5 and mean per class, or cMAP of tags."""
+        """Top-1, top-5 and mean per class, or cMAP of tags, on what the test source's anonymizer leaves.
+
+        Which may be another than in training, or none there: a network that learnt from raw clips and is scored on
+        anonymized ones is a protocol of its own.
+        """
+        test = as_clips(test, "a network")
         items = tuple(sorted(test.items(), key=lambda item: item.id))
         wrong = label_problems(items, self.names, self.config.target)
         check(items, Frames(), self.config.workers, also=wrong)
         labels = targets(items, self.names, self.config.target)
-        return score(ActionNetwork.name, self.probabilities(items), labels, self.prior)
+        found = self.probabilities(items, veil=test.veil(), paint=test.paint)
+        return score(ActionNetwork.name, found, labels, self.prior)
 
     def save(self, destination: str | Path) -> None:
         facts = {

@@ -20,7 +20,7 @@ from videoveil.errors import CheckpointError, UsageError
 from videoveil.media.sampling import cached_equidistant
 from videoveil.tasks import feature_set, settings
 from videoveil.tasks.action.metrics import Prior, score
-from videoveil.tasks.base import Clips, Features, Progress, Role, Score
+from videoveil.tasks.base import Features, Progress, Role, Score, as_features
 from videoveil.tasks.feature_set import FeatureSet
 from videoveil.tasks.targets import Targets, What, label_problems, targets, vocabulary
 from videoveil.training import checkpoints, seeds
@@ -98,10 +98,7 @@ class ActionProbe:
         progress: Progress | None = None,
         fabric: Fabric | None = None,
     ) -> FittedProbe:
-        if isinstance(train, Clips):
-            raise UsageError(
-                "a probe learns from features; extract them first, or train a network on the clips"
-            )
+        train = as_features(train, "a probe", "extract them first, or train a network on the clips")
         names = vocabulary(train.records(), self.config.target)
         items = [entry.item for entry in train.items()]
         data = feature_set.load(train, also=label_problems(items, names, self.config.target))

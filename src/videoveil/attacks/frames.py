@@ -1,0 +1,323 @@
+"""Attacks on pictures: networks that learn, from (anonymized) frames or clips, what is private about who is in them.
+
+    fitted = FrameAttack().fit(Clips(dataset, "train", anonymizer))
+    fitted.score(Clips(dataset, "test", anonymizer))
+
+Every network of the config is trained afresh and scored; the one that does best counts. `cmap` asks of single views (a
+frame, a clip), as in the papers; `cmap_video` gives the attacker all views of a video, whose logits are averaged. Both
+are scored with the epoch that held-out training videos chose and, as `…_last`, with the last one.
+
+Trained on raw pictures and scored on anonymized ones (`score(test.with_anonymizer(…))`) this is the papers' protocol of
+a raw-pretrained attacker. One that knows the anonymizer can do better, and with few videos may do worse than one that
+has seen raw pictures before: begin from what the raw one learnt as well, `networks=("resnet.18", "resnet.18@FILE")`
+with the FILE `RUN/resnet.18/encoder.safetensors`, and let the best count.
+
+`FrameAttack` sees single frames of videos, or pictures; `ClipAttack` sees clips, which also show how people move. An
+anonymizer must be judged by the worse of the two.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from videoveil import devices
+from videoveil.attacks.attributes import PREVALENCE, Labels, own_attributes
+from videoveil.attacks.losses import probabilities
+from videoveil.attacks.metrics import AttributeReport, attribute_report
+from videoveil.attacks.watch_training import Training
+from videoveil.attacks.watchers import WatchConfig, Watcher, logits_of
+from videoveil.attacks.watching import Answers, FrameLabels, Lens, ahead, view_truth
+from videoveil.data.records import Item
+from videoveil.encoders import create
+from videoveil.errors import CheckpointError
+from videoveil.tasks import settings
+from videoveil.tasks.base import Clips, Metric, Progress, Role, Score, as_clips
+from videoveil.training import checkpoints, seeds
+from videoveil.training.clip_batches import Frames, check
+
+if TYPE_CHECKING:
+    from lightning.fabric import Fabric
+
+    from videoveil.features.pixels import PixelVeil
+
+MODEL = "model.safetensors"
+MANY = "a random order of the views: the share of views with the attribute"
+
+
+@dataclass(frozen=True, kw_only=True)
+class FrameConfig(WatchConfig):
+    """Networks on single frames. The test crop is the middle of the training crops."""
+
+    networks: tuple[str, ...] = ("resnet.18",)
+    augment: str = "weak-image"
+    test: str = "ted-spad-test"
+    per_video: int = 4
+    frames: int = 5  # of a test video, evenly spaced
+    frame_stride: int = 0  # or every so many frames; 0: `frames` of them
+    still: ClassVar[bool] = True
+
+    @property
+    def views(self) -> int:
+        return self.frames
+
+    @property
+    def step(self) -> int:
+        return self.frame_stride
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClipConfig(WatchConfig):
+    """Video networks on moving clips."""
+
+    networks: tuple[str, ...] = ("r3d.18",)
+    augment: str = "weak"
+    test: str = "spact-test"
+    per_video: int = 2
+    clips: int = 5  # of a test video, evenly spaced
+    still: ClassVar[bool] = False
+
+    @property
+    def views(self) -> int:
+        return self.clips
+
+
+def published() -> FrameConfig:
+    """TeD-SPAD's image attacker: ResNet-50 from scratch at 224², batches of 32, at most 100 epochs at 1e-3, ÷5."""
+    return FrameConfig(networks=("resnet.50",), size=224, test="spact-test-image", epochs=100, patience=0)
+
+
+@dataclass(frozen=True)
+class _Attack:
+    """What both attacks share. `labels` says what is known of an item, `moments` of a frame of it, for scoring."""
+
+    config: Any
+    labels: Labels = own_attributes
+    moments: FrameLabels | None = None
+    name: ClassVar[str]
+    role: ClassVar[Role] = "attack"
+    form: ClassVar[str]
+    settings: ClassVar[type[WatchConfig]]
+
+    def fit(
+        self,
+        train: Clips,
+        *,
+        run: Path | None = None,
+        seed: int = 0,
+        device: str = "auto",
+        progress: Progress | None = None,
+        fabric: Fabric | None = None,
+    ) -> FittedWatchers:
+        """Train every network. With a `run` folder each of them has its checkpoint there."""
+        train = as_clips(train, "this attack", "give a dataset, or attack the features (AttributeAttack)")
+        fabric = fabric or devices.make_fabric(device, self.config.precision)
+        job = Training(self.config, self.labels, train, seed, fabric, run)
+        made = FittedWatchers(self, job.names, tuple(job.watchers(progress)), seed)
+        if run is not None and fabric.is_global_zero:
+            made.save(run / MODEL)
+        return made
+
+    def load(self, source: str | Path) -> FittedWatchers:
+        return FittedWatchers.load(source, self)
+
+
+@dataclass(frozen=True)
+class FrameAttack(_Attack):
+    """What single frames tell about the people in them."""
+
+    config: FrameConfig = field(default_factory=FrameConfig)
+    name: ClassVar[str] = "frame-attack"
+    form: ClassVar[str] = "videoveil-frame-attack-1"
+    settings: ClassVar[type[WatchConfig]] = FrameConfig
+
+
+@dataclass(frozen=True)
+class ClipAttack(_Attack):
+    """What moving clips tell about the people in them."""
+
+    config: ClipConfig = field(default_factory=ClipConfig)
+    name: ClassVar[str] = "clip-attack"
+    form: ClassVar[str] = "videoveil-clip-attack-1"
+    settings: ClassVar[type[WatchConfig]] = ClipConfig
+
+
+# --- what was learnt ----------------------------------------------------------------------------------------
+
+
+@dataclass
+class FittedWatchers:
+    """Attackers on pictures that have learnt."""
+
+    task: _Attack
+    names: tuple[str, ...]
+    watchers: tuple[Watcher, ...]
+    seed: int = 0
+
+    @property
+    def history(self) -> list[dict[str, Any]]:
+        """One record per network and epoch."""
+        return [{"network": one.title, **record} for one in self.watchers for record in one.history]
+
+    def to(self, device: str | torch.device) -> FittedWatchers:
+        for one in self.watchers:
+            one.to(device)
+        return self
+
+    def answers(self, test: Clips) -> dict[str, Answers]:
+        """What each network says of every view; the last epoch's under `NAME_last` where another was chosen.
+
+        A video is decoded and anonymized once for all networks that look at it in the same way, and by itself: what is
+        said of it depends neither on the others nor on their order.
+        """
+        test = as_clips(test, "this attack")
+        items = tuple(sorted(test.items(), key=lambda item: item.id))
+        lenses = {one.lens for one in self.watchers}
+        side = 2 * max(lens.size for lens in lenses)
+        check(items, Frames(), self.task.config.workers)
+        found: dict[str, list[np.ndarray]] = {}
+        truths: dict[Lens, list[np.ndarray]] = {lens: [] for lens in lenses}
+        for lens in lenses:
+            look = partial(lens.pictures, frames=Frames(side=side, paint=test.paint))
+            looks = ahead(items, look, self.task.config.workers)
+            for item, pictures in zip(items, looks):
+                for name, rows in self._said(lens, item, pictures, test.veil()).items():
+                    found.setdefault(name, []).append(rows)
+                middles = lens.middles(Frames().count(item))
+                truths[lens].append(
+                    view_truth(item, middles, self.names, self.task.labels, self.task.moments)
+                )
+        answers = {}
+        for one in self.watchers:
+            truth = truths[one.lens]
+            videos = np.repeat(np.arange(len(items)), [len(rows) for rows in truth])
+            for suffix in one.networks():
+                name = f"{one.title}{suffix}"
+                answers[name] = Answers(np.concatenate(found[name]), np.concatenate(truth), videos)
+        return answers
+
+    def _said(
+        self, lens: Lens, item: Item, pictures: Tensor, veil: PixelVeil | None
+    ) -> dict[str, np.ndarray]:
+        """(views, k) of every network with this lens."""
+        seed = seeds.number(self.seed, "test", item.id)
+        return {
+            f"{one.title}{suffix}": logits_of(network, pictures, veil, seed)
+            for one in self.watchers
+            if one.lens == lens
+            for suffix, network in one.networks().items()
+        }
+
+    def reports(self, test: Clips) -> dict[str, tuple[AttributeReport, AttributeReport]]:
+        """Of single views and of whole videos, by network."""
+        return {
+            name: (_report(said, self.names), _report(said.by_video(), self.names))
+            for name, said in self.answers(test).items()
+        }
+
+    def score(self, test: Clips) -> Score:
+        """cMAP and F1 of the network that does best, by views and by videos; then those of each."""
+        found = self.reports(test)
+        chosen = {one.title: found[one.title] for one in self.watchers}
+        metrics: list[Metric] = []
+        for place, suffix in ((0, ""), (1, "_video")):
+            best = max((pair[place] for pair in chosen.values()), key=_strength)
+            metrics += [Metric(f"cmap{suffix}", best.cmap, best.chance)]
+            metrics += [Metric(f"f1{suffix}", best.f1, best.f1_chance)]
+        for name in chosen:
+            last = found.get(f"{name}_last", found[name])
+            for words, pair in (("", found[name]), ("_last", last)):
+                metrics.append(Metric(f"cmap_{name}{words}", pair[0].cmap, pair[0].chance))
+                metrics.append(Metric(f"cmap_video_{name}{words}", pair[1].cmap, pair[1].chance))
+        per_class: dict[str, dict[str, float | None]] = {}
+        for place, name in enumerate(self.names):
+            views, videos = ([pair[i].attributes[place] for pair in chosen.values()] for i in (0, 1))
+            per_class[name] = {
+                "ap": _most(one.ap for one in views),
+                "chance": views[0].chance,
+                "ap_video": _most(one.ap for one in videos),
+                "chance_video": videos[0].chance,
+            }
+        words = PREVALENCE if self.task.moments is None else MANY
+        return Score(self.task.name, len(test.items()), tuple(metrics), per_class, words)
+
+    # --- on disk ---
+
+    def save(self, destination: str | Path) -> None:
+        """All networks in one file."""
+        tensors: dict[str, Tensor] = {}
+        described = []
+        for place, one in enumerate(self.watchers):
+            for suffix, network in one.networks().items():
+                tensors |= {f"{place}{suffix}.{key}": t for key, t in network.state_dict().items()}
+            described.append(
+                {
+                    "title": one.title,
+                    "network": one.chosen.encoder.name,
+                    "encoder": one.chosen.encoder.recreation(),
+                    "epoch": one.epoch,
+                    "states": list(one.networks()),
+                    "history": [dict(record) for record in one.history],
+                }
+            )
+        facts = {
+            "names": list(self.names),
+            "config": settings.to_json(self.task.config),
+            "seed": self.seed,
+            "watchers": described,
+        }
+        checkpoints.write(destination, self.task.form, tensors, facts)
+
+    @classmethod
+    def load(cls, source: str | Path, task: _Attack) -> FittedWatchers:
+        """What `save` wrote; the labels to score by are the task's own."""
+        tensors, facts = checkpoints.read(source, task.form)
+        try:
+            names = tuple(facts["names"])
+            config: Any = settings.from_json(task.settings, facts["config"])
+            task = type(task)(config, task.labels, task.moments)
+            found = [
+                _restored(place, one, tensors, len(names), config, str(source))
+                for place, one in enumerate(facts["watchers"])
+            ]
+            return cls(task, names, tuple(found), facts["seed"])
+        except (KeyError, TypeError) as error:
+            raise CheckpointError(f"{source}: its description is damaged ({error!r})") from error
+
+
+def _restored(
+    place: int,
+    one: Mapping[str, Any],
+    tensors: Mapping[str, Tensor],
+    outputs: int,
+    config: WatchConfig,
+    source: str,
+) -> Watcher:
+    networks = []
+    for suffix in one["states"]:
+        encoder = create(one["network"], weights="random", **one["encoder"])
+        network = config.classifier(encoder, outputs)
+        checkpoints.fill(network, checkpoints.part(tensors, f"{place}{suffix}"), source)
+        networks.append(network.eval())
+    chosen, last = networks[0], networks[-1]
+    return Watcher(one["title"], chosen, last, config.lens(chosen), one["epoch"], one["history"])
+
+
+def _report(said: Answers, names: Sequence[str]) -> AttributeReport:
+    return attribute_report(said.truth, probabilities(said.logits, True), names)
+
+
+def _strength(report: AttributeReport) -> float:
+    return -1.0 if report.cmap is None else report.cmap
+
+
+def _most(values: Any) -> float | None:
+    there = [value for value in values if value is not None]
+    return max(there) if there else None

@@ -1,0 +1,144 @@
+"""The training of attackers on pictures: the same videos for every network, decoded once."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+
+from videoveil import files
+from videoveil.attacks.attributes import Labels
+from videoveil.attacks.features import split
+from videoveil.attacks.watchers import (
+    FREE_TO_CHANGE,
+    Validation,
+    WatchConfig,
+    Watcher,
+    known_loss,
+    ready,
+)
+from videoveil.attacks.watching import Lens, ahead, attribute_names, item_truth
+from videoveil.encoders import Classifier, save
+from videoveil.errors import BadItems, UsageError
+from videoveil.media.transforms import preset
+from videoveil.tasks import settings
+from videoveil.tasks.base import Clips, Progress
+from videoveil.training.clip_batches import ClipBatches, Frames, check, frames_memory
+from videoveil.training.supervised import Loop
+
+if TYPE_CHECKING:
+    from lightning.fabric import Fabric
+
+ENCODER = "encoder.safetensors"  # of an attacker's folder: for another attack to start from (`NETWORK@FILE`)
+
+
+class Training:
+    """The videos of one fit, decoded once for all of its networks."""
+
+    def __init__(
+        self,
+        config: WatchConfig,
+        labels: Labels,
+        train: Clips,
+        seed: int,
+        fabric: Fabric,
+        run: Path | None = None,
+    ):
+        self.config, self.seed, self.fabric, self.run = config, seed, fabric, run
+        self.veil, self.through = train.veil(), train.through()
+        every = sorted(train.items(), key=lambda item: item.id)
+        if not every:
+            raise BadItems("no videos to work on: the split has none")
+        self.names = attribute_names(every, labels)
+        truth = item_truth(every, self.names, labels)
+        told = ~np.isnan(truth).all(1)  # of the others there is nothing to learn
+        items, self.truth = [item for item, known in zip(every, told) if known], truth[told]
+        if len(items) < 2:
+            raise UsageError("one video cannot be split: to choose an epoch, at least two are needed")
+        # nobody who is learnt from helps to choose, where the dataset says who is who
+        groups = [item.subject or item.id for item in items]
+        self.learn, self.choose = split(len(items), self.config.validation, seed, groups)
+        self.items = tuple(items)
+        networks = [self.network(*one) for one in self.config.attackers()]
+        self.frames = Frames(
+            frames_memory(self.config.cache_gib, fabric.device),
+            side=2 * max(one.encoder.input.size for one in networks),
+            device=fabric.device,
+            paint=train.paint,
+        )
+        check(self.items, self.frames, self.config.workers)
+
+    def network(self, network: str, start: str) -> Classifier:
+        return self.config.build(network, start, len(self.names), self.seed)
+
+    def watchers(self, progress: Progress | None) -> list[Watcher]:
+        return [self.watcher(*one, progress) for one in self.config.attackers()]
+
+    def watcher(self, name: str, start: str, progress: Progress | None) -> Watcher:
+        """One network trained to the end."""
+        config, network = self.config, self.network(name, start)
+        title, lens = config.title(name, start), config.lens(network)
+        begun = network.encoder.content_hash()
+        network = ready(network, self.fabric.device)
+        judge = self.judge(lens)
+        loop = Loop(
+            network,
+            self.batches(lens),
+            known_loss,
+            config,
+            self.seed,
+            self.fabric,
+            None if self.run is None else self.run / _folder(title),
+            identity=self.identity(name, start, begun),
+            progress=progress,
+            what=f"attacker {title}",
+            judge=judge,
+            free=FREE_TO_CHANGE,
+        )
+        history = loop.run()
+        made = Watcher.of(title, network, lens, judge, history)
+        if loop.folder is not None and self.fabric.is_global_zero:
+            save(made.chosen.encoder, loop.folder / ENCODER, {"attack": title, "seed": self.seed})
+        return made
+
+    def batches(self, lens: Lens) -> ClipBatches:
+        return ClipBatches(
+            [self.items[i] for i in self.learn],
+            torch.from_numpy(self.truth[self.learn]).float(),
+            frames=self.frames,
+            length=lens.length,
+            stride=lens.stride,
+            preset=preset(self.config.augment, lens.size),
+            batch=self.config.batch,
+            seed=self.seed,
+            workers=self.config.workers,
+            repeat=self.config.per_video,
+            veil=self.veil,
+        )
+
+    def judge(self, lens: Lens) -> Validation:
+        items = [self.items[i] for i in self.choose]
+        pictures = [*ahead(items, partial(lens.pictures, frames=self.frames), self.config.workers)]
+        truth = np.repeat(self.truth[self.choose], [len(one) for one in pictures], axis=0)
+        return Validation(torch.cat(pictures), truth, self.veil, self.seed)
+
+    def identity(self, name: str, start: str, begun: str) -> dict[str, Any]:
+        """What must be the same for an attacker's run to be continued."""
+        own = {k: v for k, v in settings.to_json(self.config).items() if k not in FREE_TO_CHANGE}
+        data = [[item.id, item.path.stat().st_size] for item in self.items]
+        known = np.nan_to_num(self.truth, nan=-1).tolist()
+        return {
+            **own,
+            "network": [name, start, begun],
+            "data": files.value_hash([data, list(self.names), known]),
+            **self.through,
+        }
+
+
+def _folder(title: str) -> str:
+    """A name that a folder can have, another one for every title."""
+    plain = "".join(c if c.isalnum() or c in ".-" else "-" for c in title)
+    return plain if plain == title else f"{plain[:60]}-{files.value_hash(title)[:8]}"

@@ -1,0 +1,234 @@
+"""One attacker on pictures: a network that learns private attributes from frames or clips, afresh.
+
+Adam, and a learning rate a fifth as high when the training loss stops falling. The epoch is chosen on a share of the
+training videos; the weights of the last one are kept beside it.
+
+Shapes: B views in a batch, T frames of side s, k attributes.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from videoveil import devices
+from videoveil.attacks.losses import probabilities
+from videoveil.attacks.metrics import attribute_report
+from videoveil.attacks.watching import Lens
+from videoveil.encoders import Classifier, Encoder, create
+from videoveil.encoders.registry import EMBEDDED, info, resolve
+from videoveil.errors import UsageError
+from videoveil.media.transforms import preset
+from videoveil.training import seeds
+from videoveil.training.supervised import Judge, Optimizer, Plateau
+
+if TYPE_CHECKING:
+    from videoveil.features.pixels import PixelVeil
+
+SCRATCH, OWN = "scratch", "own"  # starts: random weights, those that come with the network
+CHUNK = 64  # pictures scored at once, clips by the number of their frames
+FREE_TO_CHANGE = (
+    "cache_gib",
+    "workers",
+    "checkpoint_every",
+    "networks",
+    "starts",
+)  # of one attacker's training
+
+
+class StillClassifier(Classifier):
+    """A classifier of single frames (N, 3, 1, s, s); where its network wants a clip, the frame is repeated."""
+
+    def forward(self, clips: Tensor) -> Tensor:
+        if self.encoder.kind == "video":
+            clips = clips.expand(-1, -1, self.encoder.input.frames, -1, -1)
+        return super().forward(clips)
+
+
+@dataclass(frozen=True, kw_only=True)
+class WatchConfig(Plateau):
+    """Which networks attack, what they see, and how they learn.
+
+    Every network is tried with every start, but for those that name their own: `resnet.18`, `tiny@own`. A start is
+    "scratch", "own" (the weights that come with the package) or what `create` takes: a file, `torchvision:…`.
+    """
+
+    networks: tuple[str, ...]
+    starts: tuple[str, ...] = (SCRATCH,)
+    size: int = 0  # side of the input; 0: the network's own
+    augment: str  # a preset of media.transforms
+    test: str  # one without chance
+    per_video: int  # random views of every training video in an epoch
+    validation: float = 0.2  # share of the training videos that the epoch is chosen on
+    dropout: float = 0.0
+    cache_gib: float = 4.0  # decoded frames kept in memory; on a GPU in its own
+    workers: int = 2  # decoding threads
+    epochs: int = 30
+    batch: int = 32
+    learning_rate: float = 1e-3
+    optimizer: Optimizer = "adam"
+    weight_decay: float = 0.0
+    patience: int = 3
+    checkpoint_every: int = 5
+    still: ClassVar[bool]  # single frames; a video network is shown them as clips that stand still
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not self.networks or not self.starts:
+            raise UsageError("an attack needs at least one network and one start")
+        if len(set(self.attackers())) != len(self.attackers()):
+            raise UsageError(f"networks={self.networks}, starts={self.starts}: name each of them once")
+        for name, start in self.attackers():
+            if info(name).kind == "image" and not self.still:
+                raise UsageError(f"{name} looks at single frames; this attack needs video networks")
+            if start == OWN and not (EMBEDDED / f"{resolve(name)}.safetensors").is_file():
+                raise UsageError(f"{name}@{OWN}: comes without weights; start from scratch or from a file")
+        if not 0 < self.validation < 1:
+            raise UsageError(f"validation={self.validation}: must be a share in (0, 1)")
+        for name in ("per_video", "workers", "views"):
+            if getattr(self, name) < 1:
+                raise UsageError(f"{name}={getattr(self, name)}: must be at least 1")
+        preset(self.augment, 8)
+        if preset(self.test, 8).random:
+            raise UsageError(f"test={self.test!r}: choose a preset without chance")
+
+    @property
+    def views(self) -> int:
+        """How many views of a test video are looked at."""
+        raise NotImplementedError
+
+    @property
+    def step(self) -> int:
+        """Where above 0: a view from every so many frames instead."""
+        return 0
+
+    def attackers(self) -> tuple[tuple[str, str], ...]:
+        """Network and start of each."""
+        found = []
+        for entry in self.networks:
+            name, at, start = entry.partition("@")
+            found += [(name, start)] if at else [(name, one) for one in self.starts]
+        return tuple(found)
+
+    def title(self, network: str, start: str) -> str:
+        return network if start == SCRATCH else f"{network}@{start}"
+
+    def build(self, network: str, start: str, outputs: int, seed: int) -> Classifier:
+        """The network before it has learnt anything about these people."""
+        weights = {SCRATCH: "random", OWN: None}.get(start, start)
+        options = {"size": self.size} if self.size else {}
+        encoder = create(network, weights=weights, seed=seed, classes=0, **options)
+        return self.classifier(encoder, outputs, seed)
+
+    def classifier(self, encoder: Encoder, outputs: int, seed: int = 0) -> Classifier:
+        kind = StillClassifier if self.still else Classifier
+        return kind(encoder, outputs, self.dropout, seed=seed)
+
+    def lens(self, network: Classifier) -> Lens:
+        """How it looks at test items."""
+        spec = network.encoder.input
+        length, stride = (1, 1) if self.still else (spec.frames, spec.stride)
+        return Lens(length, stride, spec.size, self.test, self.views, self.step)
+
+
+def known_loss(logits: Tensor, targets: Tensor) -> Tensor:
+    """(B, k), (B, k) of 0, 1 and NaN → (B,): binary cross-entropy over k, attributes that are unknown counting 0."""
+    known = ~targets.isnan()
+    each = nn.functional.binary_cross_entropy_with_logits(logits, targets.nan_to_num(0.0), reduction="none")
+    return torch.where(known, each, 0.0).mean(1)
+
+
+@torch.no_grad()
+def logits_of(network: nn.Module, pictures: Tensor, veil: PixelVeil | None, seed: int) -> np.ndarray:
+    """(m, 3, T, s, s) uint8 → (m, k) float64, in pieces whose cut depends on the shape alone."""
+    device = next(network.parameters()).device
+    found = []
+    for number, part in enumerate(pictures.split(max(1, CHUNK // pictures.shape[2]))):
+        views = part.to(device).float().div_(255)
+        if veil is not None:
+            views = veil(views, seed=seeds.number(seed, "noise", number))
+        found.append(network(views).double().cpu().numpy())
+    return np.concatenate(found)
+
+
+@dataclass
+class Validation(Judge):
+    """Chooses the epoch by cMAP over the views of held-out training videos; where that is undefined, the last."""
+
+    pictures: Tensor  # (m, 3, T, s, s) uint8
+    truth: np.ndarray  # (m, k)
+    veil: PixelVeil | None
+    seed: int
+    best: float = -math.inf
+    epoch: int = -1
+    state: dict[str, Tensor] = field(default_factory=dict)
+
+    def look(self, network: nn.Module, epoch: int) -> dict[str, float]:
+        seed = seeds.number(self.seed, "validation")  # the same noise in every epoch
+        scores = probabilities(logits_of(network, self.pictures, self.veil, seed), True)
+        value = attribute_report(self.truth, scores).cmap
+        if value is None:
+            return {}
+        if value > self.best:
+            self.best, self.epoch = value, epoch
+            self.state = {name: t.detach().cpu().clone() for name, t in network.state_dict().items()}
+        return {"validation": value}
+
+    def tensors(self) -> dict[str, Tensor]:
+        return self.state
+
+    def restore(self, tensors: Mapping[str, Tensor], history: Sequence[Mapping[str, float]]) -> None:
+        self.state = dict(tensors)
+        for record in history:
+            if record.get("validation", -math.inf) > self.best:
+                self.best, self.epoch = record["validation"], int(record["epoch"])
+
+
+@dataclass
+class Watcher:
+    """A trained attacker: the weights of the epoch that was chosen, and those of the last one."""
+
+    title: str
+    chosen: Classifier
+    last: Classifier
+    lens: Lens
+    epoch: int  # that was chosen
+    history: Sequence[Mapping[str, Any]] = ()
+
+    @classmethod
+    def of(
+        cls,
+        title: str,
+        network: Classifier,
+        lens: Lens,
+        judge: Validation,
+        history: Sequence[Mapping[str, Any]],
+    ) -> Watcher:
+        if not judge.state or judge.epoch == len(history) - 1:
+            return cls(title, network, network, lens, len(history) - 1, history)
+        chosen = copy.deepcopy(network)
+        chosen.load_state_dict(judge.state)
+        return cls(title, chosen.eval(), network, lens, judge.epoch, history)
+
+    def to(self, device: str | torch.device) -> Watcher:
+        self.chosen.to(device)
+        self.last.to(device)
+        return self
+
+    def networks(self) -> dict[str, Classifier]:
+        """By what their scores are called; one where both are the same."""
+        both = {"": self.chosen, "_last": self.last}
+        return both if self.last is not self.chosen else {"": self.chosen}
+
+
+def ready(network: Classifier, device: torch.device) -> Classifier:
+    if device.type == "cuda":
+        devices.fast_layout(network)
+    return network

@@ -1,0 +1,72 @@
+"""One attacker on pictures: its loss, how its epoch is chosen, and its starts."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from videoveil.attacks.frames import FrameConfig
+from videoveil.attacks.watchers import Validation, Watcher, known_loss
+
+
+def test_the_loss_of_an_item_is_the_sum_over_what_is_known_of_it() -> None:
+    """The slow, obvious twin."""
+    draw = torch.Generator().manual_seed(0)
+    logits = torch.randn(5, 3, generator=draw)
+    targets = torch.randint(0, 2, (5, 3), generator=draw).float()
+    targets[0, 1] = targets[3] = torch.nan
+    found = known_loss(logits, targets)
+    for row in range(5):
+        slow = 0.0
+        for value, truth in zip(logits[row].tolist(), targets[row].tolist()):
+            if truth == truth:
+                chance = 1 / (1 + np.exp(-value))
+                slow -= np.log(chance if truth else 1 - chance) / 3
+        assert float(found[row]) == pytest.approx(slow, abs=1e-5)
+    assert float(found[3]) == 0.0
+
+
+def test_held_out_training_videos_choose_the_epoch() -> None:
+    judge = Validation(torch.zeros(2, 3, 1, 4, 4, dtype=torch.uint8), np.array([[0.0], [1.0]]), None, 0)
+
+    class Says(torch.nn.Module):
+        def __init__(self, gap: float):
+            super().__init__()
+            self.gap = torch.nn.Parameter(torch.tensor(gap))
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return torch.stack([torch.zeros(1), self.gap.reshape(1)])
+
+    history = []
+    for epoch, gap in enumerate((-1.0, 2.0, 3.0, -2.0)):
+        history.append({"epoch": epoch, "loss": 1.0, **judge.look(Says(gap), epoch)})
+    assert [record["validation"] for record in history] == [0.5, 1.0, 1.0, 0.5]
+    assert (judge.epoch, float(judge.state["gap"])) == (1, 2.0)  # the first of equals
+    again = Validation(judge.pictures, judge.truth, None, 0)
+    again.restore(judge.tensors(), history)
+    assert (again.epoch, again.best, float(again.state["gap"])) == (1, 1.0, 2.0)
+    unknown = Validation(judge.pictures, np.full((2, 1), np.nan), None, 0)
+    assert unknown.look(Says(1.0), 0) == {}
+    assert not unknown.state
+
+
+def test_where_no_epoch_could_be_judged_the_last_one_counts() -> None:
+    config = FrameConfig(networks=("tiny",), size=16)
+    network = config.build("tiny", "scratch", 1, 0)
+    judge = Validation(torch.zeros(1, 3, 1, 16, 16, dtype=torch.uint8), np.array([[np.nan]]), None, 0)
+    history = [{"epoch": n, "loss": 1.0, **judge.look(network.eval(), n)} for n in range(3)]
+    made = Watcher.of("tiny", network, config.lens(network), judge, history)
+    assert (made.epoch, made.chosen) == (2, network)
+    assert list(made.networks()) == [""]
+
+
+def test_every_network_is_tried_with_every_start_unless_it_names_its_own() -> None:
+    config = FrameConfig(networks=("resnet.18", "tiny@own"), starts=("scratch", "w.safetensors"))
+    assert config.attackers() == (
+        ("resnet.18", "scratch"),
+        ("resnet.18", "w.safetensors"),
+        ("tiny", "own"),
+    )
+    titles = [config.title(*one) for one in config.attackers()]
+    assert titles == ["resnet.18", "resnet.18@w.safetensors", "tiny@own"]
