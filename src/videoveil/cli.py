@@ -14,6 +14,7 @@ import typer
 from videoveil.errors import UsageError, VeilError
 
 if TYPE_CHECKING:
+    from videoveil.anonymizers.pixel import PixelAnonymizer
     from videoveil.tasks.base import Score, Source
 
 app = typer.Typer(
@@ -40,6 +41,14 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON for scripts.")]
 Options = Annotated[
     list[str] | None,
     typer.Option("--option", "-o", help="A dataset option as KEY=VALUE, e.g. split=2; repeatable."),
+]
+Pixels = Annotated[
+    str | None,
+    typer.Option(help="A pixel anonymizer (run folder or hub id) that all pictures go through first."),
+]
+NoiseKeyFile = Annotated[Path | None, typer.Option(help="Secret key of the anonymizer's noise.")]
+EightBit = Annotated[
+    bool, typer.Option(help="Round what the anonymizer gives to 8 bits, as in a stored video.")
 ]
 
 
@@ -204,6 +213,9 @@ def extract(
     workers: Annotated[int, typer.Option(help="Decoding threads.")] = 1,
     device: Annotated[str, typer.Option(help="'auto', 'cpu', 'cuda', 'cuda:1', …")] = "auto",
     skip_bad: Annotated[bool, typer.Option(help="Leave broken items out, counted and listed.")] = False,
+    anonymizer: Pixels = None,
+    key: NoiseKeyFile = None,
+    eight_bit: EightBit = False,
     option: Options = None,
     as_json: Json = False,
 ) -> None:
@@ -227,6 +239,8 @@ def extract(
             device=device,
             skip_bad=skip_bad,
             progress=advance,
+            anonymizer=_pixels(anonymizer, key),
+            eight_bit=eight_bit,
         )
     if as_json:
         _print_json(report.to_json())
@@ -267,6 +281,8 @@ def train_task(
     cut: Annotated[
         bool, typer.Option(help="detection: cut annotations outside their video instead of refusing them.")
     ] = False,
+    anonymizer: Pixels = None,
+    eight_bit: EightBit = False,
     option: Options = None,
     as_json: Json = False,
 ) -> None:
@@ -281,6 +297,7 @@ def train_task(
     if isinstance(made, ActionDetection):
         made = ActionDetection(made.config, cut)
     source = _source(kind.name, kind.reads, kind.clips, features, data, dataset, split, option)
+    source = _veiled(source, anonymizer, eight_bit)
     origin: dict[str, Any] = {"cut": cut} if cut else {}
     if data:
         name, _, root = data.rpartition(":")
@@ -303,6 +320,8 @@ def score(
     dataset: DatasetName = None,
     split: Annotated[str, typer.Option(help="What to score on.")] = "test",
     device: Device = "auto",
+    anonymizer: Pixels = None,
+    eight_bit: EightBit = False,
     option: Options = None,
     as_json: Json = False,
 ) -> None:
@@ -314,8 +333,9 @@ def score(
     if features or data:
         kind = registry.kind(opened.task)
         source = _source(kind.name, kind.reads, kind.clips, features, data, dataset, split, option)
-    elif option:
-        raise UsageError("--option belongs to --data")
+        source = _veiled(source, anonymizer, eight_bit)
+    elif option or anonymizer or eight_bit:
+        raise UsageError("--option, --anonymizer and --eight-bit belong to --data")
     found = runs.score(opened, source, split=split, device=device)
     if as_json:
         _print_json(found.to_json())
@@ -340,7 +360,8 @@ def predict(
     anonymizer: Annotated[
         str | None, typer.Option(help="What the features that the model was trained on went through.")
     ] = None,
-    key: Annotated[Path | None, typer.Option(help="Secret key of the anonymizer's noise.")] = None,
+    pixels: Pixels = None,
+    key: NoiseKeyFile = None,
     least: Annotated[float, typer.Option(help="Leave out detections less certain than this.")] = 0.05,
     device: Device = "auto",
 ) -> None:
@@ -366,6 +387,7 @@ def predict(
         task,
         weights=weights,
         anonymizer=veil,
+        pixels=_pixels(pixels, key),
         device=device,
         least=least,
         truth=known,
@@ -406,6 +428,29 @@ def _source(
     return Clips(open_source(data, _options(option)), split)
 
 
+def _pixels(source: str | None, key: Path | None = None) -> PixelAnonymizer | None:
+    """The pixel anonymizer of that name, in eval mode."""
+    if source is None:
+        return None
+    from videoveil.anonymizers import NoiseKey
+    from videoveil.anonymizers.pixel import PixelAnonymizer
+
+    return PixelAnonymizer.from_pretrained(source, key=None if key is None else NoiseKey.load(key))
+
+
+def _veiled(source: Source, anonymizer: str | None, eight_bit: bool) -> Source:
+    """The data as an anonymizer leaves it."""
+    if anonymizer is None and not eight_bit:
+        return source
+    from videoveil.tasks.base import Features
+
+    if isinstance(source, Features):
+        raise UsageError(
+            "--anonymizer and --eight-bit are for pictures; features get them from `veil extract`"
+        )
+    return source.with_anonymizer(_pixels(anonymizer), eight_bit)
+
+
 def _print_score(found: Score) -> None:
     rows = [[m.name, _percent(m.value), _percent(m.chance)] for m in found.metrics]
     _table([f"{found.task}, {found.items} test items", "score", "chance"], rows)
@@ -433,18 +478,59 @@ def _cell(column: str, value: float | None) -> str:
 
 @app.command()
 def train(
-    recipe: Annotated[str, typer.Argument(help="veil, splavu, … or an ablation such as table5/T+LC.")],
-    features: Annotated[
-        list[str],
-        typer.Option(help="[TASK=]STORE of action (default), detection or anomaly; repeatable."),
+    recipe: Annotated[
+        str,
+        typer.Argument(
+            help="veil, splavu, table5/T+LC … from features; veil-pixel, spact, ted-spad … from videos."
+        ),
     ],
     out: Annotated[Path, typer.Option(help="The run folder; run again to go on with a killed run.")],
+    features: Annotated[
+        list[str] | None,
+        typer.Option(help="[TASK=]STORE of action (default), detection or anomaly; repeatable."),
+    ] = None,
+    data: Annotated[
+        list[str] | None,
+        typer.Option(help="NAME:ROOT of videos and, where the recipe asks for them, of images; repeatable."),
+    ] = None,
     split: Annotated[str, typer.Option(help="What to learn from.")] = "train",
+    setting: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set", help="PATH=VALUE changes a pixel recipe, such as settings.epochs=20; repeatable."
+        ),
+    ] = None,
     seed: Annotated[int, typer.Option(help="Same seed, same weights.")] = 0,
     device: Device = "auto",
     as_json: Json = False,
 ) -> None:
-    """Make a latent anonymizer from stored features, without any private label."""
+    """Make an anonymizer: of stored features, without any private label, or of pixels, from videos."""
+    from videoveil.recipes import PixelRecipe, either
+
+    chosen = either(recipe)
+    if isinstance(chosen, PixelRecipe):
+        if features or not data:
+            raise UsageError(f"{recipe} makes a pixel anonymizer: give --data NAME:ROOT, not --features")
+        made = _train_pixels(chosen, data, split, _options(setting, "--set"), out, seed, device, as_json)
+        hint = f"`veil extract NAME:ROOT OUT --anonymizer {out}` looks through it"
+    else:
+        if data or setting or not features:
+            raise UsageError(
+                f"{recipe} makes a latent anonymizer: give --features STORE, not --data or --set"
+            )
+        made = _train_features(recipe, features, split, out, seed, device, as_json)
+        hint = f"`veil anonymize-features STORE OUT --anonymizer {out}` applies it"
+    if as_json:
+        _print_json({"run": str(out), "recipe": recipe, **made})
+    else:
+        of = f"features {made['width']} wide" if "width" in made else f"frames, trained at {made['size']}²"
+        print(f"{recipe}: anonymizer {made['hash'][:12]} for {of} → {out}")
+        print(hint)
+
+
+def _train_features(
+    recipe: str, features: list[str], split: str, out: Path, seed: int, device: str, quiet: bool
+) -> dict[str, Any]:
     from videoveil.features.store import FeatureStore
     from videoveil.recipes import fit
     from videoveil.recipes import recipe as named
@@ -457,14 +543,59 @@ def train(
         if task in sources:
             raise UsageError(f"--features {word}: {task} was given before")
         sources[task] = Features(FeatureStore.open(store), split=split)
-    with _steps(f"training {recipe}", quiet=as_json) as advance:
+    with _steps(f"training {recipe}", quiet=quiet) as advance:
         anonymizer = fit(named(recipe), sources, out, seed=seed, device=device, progress=advance)
-    made, width = anonymizer.content_hash(), anonymizer.config.width
-    if as_json:
-        _print_json({"run": str(out), "recipe": recipe, "hash": made, "width": width})
-    else:
-        print(f"{recipe}: anonymizer {made[:12]} for features {width} wide → {out}")
-        print(f"`veil anonymize-features STORE OUT --anonymizer {out}` applies it")
+    return {"hash": anonymizer.content_hash(), "width": anonymizer.config.width}
+
+
+def _train_pixels(
+    recipe: Any,
+    data: list[str],
+    split: str,
+    changes: dict[str, str],
+    out: Path,
+    seed: int,
+    device: str,
+    quiet: bool,
+) -> dict[str, Any]:
+    """Videos teach f_T, and f_B too unless the recipe's budget is on images, which are the other dataset."""
+    import os
+
+    from videoveil.data.registry import open_source
+    from videoveil.recipes import fit_pixel
+    from videoveil.recipes.looking import Looker, middle_clip, picture_run
+    from videoveil.tasks.base import Clips
+
+    for path, value in changes.items():
+        recipe = recipe.with_text(path, value)
+    found: dict[str, Any] = {}
+    for word in data:
+        dataset = open_source(word, {})
+        kind = "images" if all(item.kind == "image" for item in dataset.items) else "videos"
+        if kind in found:
+            raise UsageError(f"--data {word}: {kind} were given before")
+        found[kind] = Clips(dataset, split=split)
+    if "videos" not in found:
+        raise UsageError(f"{recipe.name}: give the videos of an action dataset with --data NAME:ROOT")
+    videos = found["videos"]
+    # pictures are of videos that f_A does not learn from, where there are any; one that cannot be read is said now
+    others = videos.with_split("test") if videos.dataset.split("test") else videos
+    own = recipe.settings
+    clip = middle_clip(others, own.size, own.utility.frames, own.utility.stride)
+    with _steps(f"training {recipe.name}", quiet=quiet) as advance:
+        made = fit_pixel(
+            recipe,
+            videos,
+            out,
+            images=found.get("images"),
+            seed=seed,
+            device=device,
+            progress=advance,
+            look=Looker(out, others, found.get("images")),
+        )
+    if os.environ.get("RANK", "0") == "0":
+        picture_run(out, clip)
+    return {"hash": made.anonymizer.content_hash(), "size": own.size}
 
 
 @app.command("anonymize-features")

@@ -128,3 +128,7 @@ class StoreError(VeilError):
 
 class Diverged(VeilError):
     """A loss or gradient that is no longer a number; training stops and says where and in which term."""
+
+
+class NoHeadway(VeilError):
+    """An adversarial training in which the attackers win every round: what it makes would hide nothing."""

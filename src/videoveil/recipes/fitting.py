@@ -19,11 +19,12 @@ from typing import Any
 import torch
 from torch import nn
 
-import videoveil
-from videoveil import devices, files
+from videoveil import devices
 from videoveil.anonymizers import EncoderReference, LatentAnonymizer, LatentConfig, ModelCard, publish
 from videoveil.errors import StoreError, UsageError
+from videoveil.recipes import runs
 from videoveil.recipes.latent import LatentRecipe
+from videoveil.recipes.runs import RUN
 from videoveil.tasks.base import Features
 from videoveil.training import checkpoints
 from videoveil.training.identity import learn_identity
@@ -41,7 +42,7 @@ from videoveil.training.latent_source import StoredSource
 from videoveil.training.latent_tasks import AnomalyTask, DetectionTask, LatentTask
 
 FORMAT = "videoveil-latent-run-1"
-RUN, YAML, IDENTITY = "run.json", "recipe.yaml", "identity.safetensors"
+IDENTITY = "identity.safetensors"
 IDENTITY_FORMAT = "videoveil-latent-identity-1"
 
 
@@ -239,22 +240,7 @@ def _claim(folder: Path, recipe: LatentRecipe, sources: Mapping[str, Features], 
     """The folder is new, or holds the same run."""
     described = {task: source.describe() for task, source in sorted(sources.items())}
     mine = {"format": FORMAT, "recipe": recipe.to_json(), "seed": seed, "sources": described}
-    mine = json.loads(json.dumps(mine))
-    path = folder / RUN
-    strange = folder.exists() and any(not p.name.startswith(".") for p in folder.iterdir())
-    if not path.is_file():
-        if strange:
-            raise UsageError(f"{folder}: exists and is not a run; choose an empty or new folder")
-        files.create_json(path, {**mine, "software": f"videoveil {videoveil.__version__}"})
-        files.write_text(folder / YAML, recipe.to_yaml())
-    try:
-        there = json.loads(path.read_text("utf-8"))
-    except ValueError as error:
-        raise UsageError(f"{path}: damaged ({error}); use another folder") from error
-    if differ := sorted(key for key in mine if mine[key] != there.get(key)):
-        raise UsageError(
-            f"{folder}: holds a run with other {', '.join(differ)}; use another folder, or the same settings"
-        )
+    runs.claim(folder, mine, recipe.to_yaml())
 
 
 def run_recipe(folder: str | Path) -> LatentRecipe:

@@ -1,0 +1,258 @@
+"""From a pixel recipe and videos to an anonymizer in a run folder.
+
+RUN/run.json               recipe, seed, where the videos were
+RUN/recipe.yaml            the recipe, for people
+RUN/identity.safetensors   f_A after its identity start
+RUN/checkpoint.safetensors, history.jsonl, epochs/   see training.minimax
+RUN/utility.safetensors    the learned f_T without its layers, for `veil extract --weights` (TeD-SPAD's second half)
+RUN/config.json, model.safetensors, README.md   the anonymizer, as `PixelAnonymizer.from_pretrained(RUN)` reads it
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from videoveil import devices, files
+from videoveil.anonymizers import ModelCard
+from videoveil.anonymizers.pixel import PixelAnonymizer, PixelConfig
+from videoveil.data.records import Item
+from videoveil.encoders import save
+from videoveil.errors import AnnotationError, UsageError
+from videoveil.recipes import runs
+from videoveil.recipes.pixel import PixelRecipe
+from videoveil.tasks.base import Clips
+from videoveil.tasks.targets import label_problems, targets, vocabulary
+from videoveil.training import checkpoints
+from videoveil.training.clip_batches import Frames, check, frames_memory
+from videoveil.training.minimax import MinimaxLoop, Progress
+from videoveil.training.minimax_data import (
+    MinimaxBatches,
+    PrivacyStream,
+    Sample,
+    VideoStream,
+    identity_frames,
+)
+from videoveil.training.minimax_nets import BudgetNet, UtilityNet
+from videoveil.training.minimax_settings import Private
+from videoveil.training.minimax_start import IdentityResult, learn_identity
+
+if TYPE_CHECKING:
+    from lightning.fabric import Fabric
+
+FORMAT = "videoveil-pixel-run-1"
+IDENTITY, IDENTITY_FORMAT = "identity.safetensors", "videoveil-pixel-identity-1"
+ENCODER = "utility.safetensors"
+Labels = Callable[[Item], Any]  # private attributes of an item, by name; None: nothing is known
+
+
+@dataclass
+class Made:
+    """What a training leaves: f_A, and the auxiliary nets for looking at (never for scores)."""
+
+    anonymizer: PixelAnonymizer
+    utility: UtilityNet | None = None
+    budgets: Sequence[BudgetNet] = ()
+    identity: IdentityResult | None = None
+    history: Sequence[dict[str, Any]] = ()
+
+
+def fit_pixel(
+    recipe: PixelRecipe,
+    videos: Clips,
+    folder: str | Path,
+    *,
+    images: Clips | None = None,
+    labels: Labels | None = None,
+    seed: int = 0,
+    device: str = "auto",
+    progress: Progress | None = None,
+    look: Callable[[int, Any], None] | None = None,
+    fabric: Fabric | None = None,
+) -> Made:
+    """Make the anonymizer of a recipe from training videos (and images, where it wants them) and keep it in `folder`.
+
+    The same call goes on with a run that was killed, or finds it done. `labels` says what is private about an item,
+    where the dataset does not; only recipes with a supervised budget ask. `look` is called after kept epochs.
+    """
+    folder = Path(folder)
+    sources = {"videos": videos, **({"images": images} if images is not None else {})}
+    if recipe.wants_images and images is None:
+        raise UsageError(
+            f"{recipe.name}: its budget nets look at images; give a dataset of images, such as vispr"
+        )
+    if veiled := [name for name, source in sources.items() if source.through()]:
+        raise UsageError(
+            f"{recipe.name}: its {' and '.join(veiled)} are anonymized already; an anonymizer learns from raw ones"
+        )
+    described = {name: source.describe() for name, source in sources.items()}
+    mine = {"format": FORMAT, "recipe": recipe.to_json(), "seed": seed, "sources": described}
+    fabric = fabric or devices.make_fabric(device, recipe.settings.precision)
+    if fabric.is_global_zero:
+        runs.claim(folder, mine, recipe.to_yaml())
+    fabric.barrier()
+    if (folder / "config.json").is_file():
+        return Made(PixelAnonymizer.from_pretrained(folder))
+    config = PixelConfig(recipe.stages, size=recipe.settings.size)
+    anonymizer = PixelAnonymizer(config, card=_card(recipe, sources), seed=seed)
+    made = Made(anonymizer)
+    if recipe.trains:
+        made = train(recipe, anonymizer, videos, images, labels, folder, seed, fabric, progress, look)
+    anonymizer.cpu().eval()
+    if fabric.is_global_zero:
+        if made.utility is not None:
+            save(made.utility.cpu().encoder, folder / ENCODER, {"recipe": recipe.name, "seed": seed})
+        anonymizer.save_pretrained(folder)
+    fabric.barrier()
+    return made
+
+
+def train(
+    recipe: PixelRecipe,
+    anonymizer: PixelAnonymizer,
+    videos: Clips,
+    images: Clips | None,
+    labels: Labels | None,
+    folder: Path | None,
+    seed: int,
+    fabric: Fabric,
+    progress: Progress | None = None,
+    look: Callable[[int, Any], None] | None = None,
+) -> Made:
+    """The identity start, then the loop."""
+    own = recipe.settings
+    frames = Frames(frames_memory(own.cache_gib, fabric.device), side=2 * own.size, device=fabric.device)
+    items = tuple(sorted(videos.items(), key=lambda item: item.id))
+    names = vocabulary(videos.records(), own.utility.target)
+    check(items, frames, own.workers, also=label_problems(items, names, own.utility.target))
+    found = targets(items, names, own.utility.target)
+    samples = [Sample(item, value) for item, value in zip(items, torch.from_numpy(found.values))]
+    stream = VideoStream(samples, frames, own.utility, own.size, seed)
+    privacy, private = _privacy(recipe, samples, images, labels, frames, seed)
+    utility = UtilityNet(own.utility, own.size, len(names), seed=seed)
+
+    def member(place: int, round_: int) -> BudgetNet:
+        assert own.budget is not None
+        count = 0 if private is None else private.shape[1]
+        name = own.budget.members[place]
+        return BudgetNet(
+            own.budget, name, own.size, own.utility, count, seed=seed + 100 * (round_ + 1) + place
+        )
+
+    budgets = [member(place, 0) for place in range(len(own.budget.members))] if own.budget else []
+    # videos that the budget nets see too come once: an item that is held out must not be learnt from
+    seen = [*samples, *(privacy.samples if privacy and recipe.wants_images else [])]
+    started = _identity_start(recipe, anonymizer, seen, frames, folder, seed, fabric)
+    batches = MinimaxBatches(stream, privacy, own, seed)
+    chance = budgets[0].chance(batches.sizes[-1], private) if budgets else float("nan")
+    loop = MinimaxLoop(
+        anonymizer,
+        utility,
+        budgets,
+        batches,
+        own,
+        seed,
+        fabric,
+        chance,
+        folder,
+        identity={"recipe": recipe.name, "data": _data_hash(items, found.values, privacy)},
+        fresh=member,
+        look=look,
+        progress=progress,
+    )
+    history = loop.run()
+    return Made(anonymizer, utility, budgets, started, history)
+
+
+def _privacy(
+    recipe: PixelRecipe,
+    videos: Sequence[Sample],
+    images: Clips | None,
+    labels: Labels | None,
+    frames: Frames,
+    seed: int,
+) -> tuple[PrivacyStream | None, Tensor | None]:
+    """What the budget nets see, and all labels they are taught (n, k)."""
+    own = recipe.settings
+    if own.budget is None:
+        return None, None
+    items = [sample.item for sample in videos]
+    if recipe.wants_images:
+        assert images is not None
+        items = sorted(images.items(), key=lambda item: item.id)
+    values = torch.zeros(len(items), 0)
+    if own.budget.kind == "labels":
+        values = private_labels(items, own.budget.labels, labels)
+    if recipe.wants_images:  # frames are kept by id, and two datasets may call different things the same
+        items = [replace(item, id=f"images:{item.id}") for item in items]
+        check(items, frames, own.workers)
+    samples = [Sample(item, value) for item, value in zip(items, values)]
+    stream = PrivacyStream(samples, frames, own.budget, own.utility, own.size, seed)
+    return stream, values if own.budget.kind == "labels" else None
+
+
+def private_labels(items: Sequence[Item], which: Private, labels: Labels | None = None) -> Tensor:
+    """(n, k) of 0, 1 and NaN where nothing is known: attributes, or the objects or scenes of P-HVU."""
+    if which != "attributes":
+        names = sorted({tag for item in items for tag in getattr(item, which)})
+        rows = [[float(name in getattr(item, which)) for name in names] for item in items]
+    else:
+        known = [(labels(item) if labels else item.attributes) or {} for item in items]
+        names = sorted({name for row in known for name in row})
+        rows = [[float(row[name]) if name in row else np.nan for name in names] for row in known]
+    if not names:
+        raise AnnotationError(f"no item has {which}: a supervised budget net has nothing to learn from")
+    return torch.tensor(rows, dtype=torch.float32)
+
+
+def _identity_start(
+    recipe: PixelRecipe,
+    anonymizer: PixelAnonymizer,
+    samples: Sequence[Sample],
+    frames: Frames,
+    folder: Path | None,
+    seed: int,
+    fabric: Fabric,
+) -> IdentityResult:
+    """Teach the networks of f_A the identity, every process alike, or take it from an earlier try of this run."""
+    path = None if folder is None else folder / IDENTITY
+    if path is not None and path.is_file():
+        tensors, facts = checkpoints.read(path, IDENTITY_FORMAT)
+        checkpoints.fill(anonymizer, tensors, str(path))
+        return IdentityResult(facts["error"], facts["epochs"])
+    own = recipe.settings
+    draw = identity_frames(samples, frames, own.size, seed)
+    result = learn_identity(
+        anonymizer.networks,
+        draw,
+        len(samples),
+        own.start,
+        seed=seed,
+        device=fabric.device,
+        workers=own.workers,
+    )
+    if path is not None and fabric.is_global_zero:
+        facts = {"error": result.error, "epochs": result.epochs}
+        checkpoints.write(path, IDENTITY_FORMAT, anonymizer.state_dict(), facts)
+    fabric.barrier()
+    return result
+
+
+def _data_hash(items: Sequence[Item], values: np.ndarray, privacy: PrivacyStream | None) -> str:
+    """What must be the same for a run to be continued; files are known by their name and size."""
+    data = [[item.id, item.path.stat().st_size] for item in items]
+    other = [[s.item.id, s.value.nan_to_num(-1).tolist()] for s in privacy.samples] if privacy else []
+    return files.value_hash([data, values.tolist(), other])
+
+
+def _card(recipe: PixelRecipe, sources: dict[str, Clips]) -> ModelCard:
+    data = ", ".join(f"{name}: {s.records().name} ({s.split or 'all'})" for name, s in sources.items())
+    how = "trained against budget nets" if recipe.settings.budget else "trained"
+    notes = f"Recipe `{recipe.name}`, {how if recipe.trains else 'not trained'}."
+    return ModelCard(training_data=data, notes=" ".join(filter(None, (notes, recipe.approximation))))

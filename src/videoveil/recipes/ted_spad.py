@@ -1,0 +1,27 @@
+"""TeD-SPAD as published: SPAct's game with a utility net that must also tell moments of one video apart."""
+
+from __future__ import annotations
+
+from videoveil.anonymizers.pixel.config import UNetPP
+from videoveil.recipes.latent import Origin
+from videoveil.recipes.pixel import PixelRecipe
+from videoveil.training.minimax_settings import Budget, MinimaxSettings, Rates, Utility
+
+
+def ted_spad() -> PixelRecipe:
+    """UNet++, I3D-ResNet-50, temporally-distinct triplet with weight .1 and margin 1; L_A = .7 L_T − L_B."""
+    return PixelRecipe(
+        name="ted-spad",
+        stages=(UNetPP(),),
+        origin=Origin("I3D-ResNet-50", "ucf101"),
+        settings=MinimaxSettings(
+            utility=Utility(encoder="i3d.resnet50", temporal="triplet", augment="ted-spad"),
+            budget=Budget(members=("resnet.50",), pair="random"),
+            w_utility=0.7,
+            size=224,
+            epochs=80,
+            batch=8,
+            privacy_batch=12,
+            rates=Rates(anonymizer=0.4e-4),
+        ),
+    )

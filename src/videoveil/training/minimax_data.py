@@ -1,0 +1,278 @@
+"""What a minimax step sees: clips of videos with their actions, and what the budget nets are asked about.
+
+Two streams run beside each other. An epoch is one pass of the longer one; the shorter begins again. Every clip, frame
+and augmentation is drawn from the seed, the epoch and the item, so neither threads nor interruptions change them.
+
+A stream decides what is seen of a sample, which is cheap; its views are then carried out by the same thread on a CPU,
+and for all samples of a step at once on an accelerator (see `clip_batches`).
+
+Shapes: N videos, V clips of each; P samples, W views of each; T frames of S×S pixels.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from videoveil.data.records import Item
+from videoveil.errors import BadItems, UsageError
+from videoveil.media import sampling
+from videoveil.media.transforms import Preset, apply, preset
+from videoveil.training import seeds
+from videoveil.training.clip_batches import AHEAD, Frames, View, shown, together
+from videoveil.training.minimax_settings import Budget, MinimaxSettings, Utility
+
+MAJORITY = 0.5  # of the videos must be long enough for the clips that are asked for
+
+
+@dataclass(frozen=True)
+class MinimaxBatch:
+    """This process's part of a step, on its device."""
+
+    clips: Tensor  # (N, V, 3, T, S, S) in [0, 1]
+    targets: Tensor  # (N,) class numbers or (N, k) tags
+    views: Tensor | None  # (P, W, 3, S, S), of "clips" (P, W, 3, T, S, S)
+    labels: Tensor | None  # (P, k) of 0, 1 and NaN
+    ids: tuple[str, ...] = ()  # for messages
+
+
+@dataclass(frozen=True)
+class Sample:
+    """An item and what is to be learnt from it."""
+
+    item: Item
+    value: Tensor
+
+
+class Stream(ABC):
+    """Samples, and what is seen of them."""
+
+    samples: list[Sample]
+    still = False  # views are single frames, and have no axis of time
+
+    @abstractmethod
+    def decide(self, place: int, epoch: int) -> list[View]:
+        """The views of sample number `place`; the same number for every sample."""
+
+    def draw(self, place: int, epoch: int) -> tuple[Tensor, Tensor]:
+        """(views, 3, T, S, S) or (views, 3, S, S), and the value of sample number `place`."""
+        views = self.decide(place, epoch)
+        clips = apply([view.frames for view in views], [view.draw for view in views])
+        return clips[:, :, 0] if self.still else clips, self.samples[place].value
+
+    def several(self, places: Sequence[int], epoch: int, device: torch.device) -> Tensor:
+        """(P, views, 3, T, S, S) or (P, views, 3, S, S) on the device, all at once."""
+        return self.show([self.decide(place, epoch) for place in places], device)
+
+    def show(self, decided: Sequence[Sequence[View]], device: torch.device) -> Tensor:
+        """What was decided for P samples, carried out at once: shapes as of `several`."""
+        clips = shown([view for views in decided for view in views], device)
+        clips = clips.unflatten(0, (len(decided), -1))
+        return clips[:, :, :, 0] if self.still else clips
+
+
+class VideoStream(Stream):
+    """The utility net's clips: one, a triplet, eight for the local contrast, or two."""
+
+    def __init__(self, samples: Sequence[Sample], frames: Frames, settings: Utility, size: int, seed: int):
+        self.frames, self.settings, self.seed = frames, settings, seed
+        self.preset = preset(settings.augment, size)
+        self.samples = [sample for sample in samples if self._places(sample.item, np.random.default_rng(0))]
+        self.short = len(samples) - len(self.samples)
+        if len(self.samples) < max(2, MAJORITY * len(samples)):
+            raise BadItems(
+                f"only {len(self.samples)} of {len(samples)} videos are long enough for temporal={settings.temporal!r} "
+                f"with {settings.frames} frames, stride {settings.stride}, negative {settings.negative}; lower these"
+            )
+
+    def _places(self, item: Item, rng: np.random.Generator) -> list[sampling.Clip]:
+        """The clips of a step; nothing where the video is too short for them."""
+        own, total = self.settings, self.frames.count(item)
+        if own.temporal == "triplet":
+            three = sampling.triplet(total, own.frames, own.stride, rng, own.negative or None)
+            return [] if three is None else [three.anchor, three.positive, three.negative]
+        if own.temporal == "local":
+            four = sampling.lltc_clips(total, own.frames, rng)
+            return [] if four is None else [*four, *four]
+        several = 2 if own.temporal == "invariance" else 1
+        return [sampling.random_clip(total, own.frames, own.stride, rng) for _ in range(several)]
+
+    def decide(self, place: int, epoch: int) -> list[View]:
+        item = self.samples[place].item
+        rng = seeds.rng(self.seed, "clip", epoch, item.id)
+        generator = seeds.generator(self.seed, "augment", epoch, item.id)
+        clips = [self.frames.read(item, clip.indices) for clip in self._places(item, rng)]
+        return views_of(clips, self.preset, generator)
+
+
+class PrivacyStream(Stream):
+    """What the budget nets see: two frames of a video, two views of an image, two clips, or one labelled frame."""
+
+    def __init__(
+        self,
+        samples: Sequence[Sample],
+        frames: Frames,
+        settings: Budget,
+        utility: Utility,
+        size: int,
+        seed: int,
+    ):
+        self.samples = list(samples)
+        self.frames, self.settings, self.utility, self.seed = frames, settings, utility, seed
+        self.preset = preset(settings.augment, size)
+        self.pair = sampling.parse_pair(settings.pair)
+        self.still = settings.kind != "clips"
+
+    def decide(self, place: int, epoch: int) -> list[View]:
+        item = self.samples[place].item
+        rng = seeds.rng(self.seed, "privacy", epoch, item.id)
+        generator = seeds.generator(self.seed, "privacy augment", epoch, item.id)
+        total, own = self.frames.count(item), self.utility
+        clip = sampling.random_clip(total, own.frames, own.stride, rng)
+        if not self.still:
+            other = sampling.random_clip(total, own.frames, own.stride, rng)
+            clips = [self.frames.read(item, one.indices) for one in (clip, other)]
+            return views_of(clips, self.preset, generator)
+        if item.kind == "image":
+            return views_of([self.frames.read(item, [0])] * self.settings.views, self.preset, generator)
+        if self.settings.views == 2:
+            wanted = [clip.indices[i] for i in self.pair(len(clip), rng)]
+        else:
+            wanted = [clip.indices[int(rng.integers(len(clip)))]]
+        return views_of(self.frames.read(item, wanted).split(1), self.preset, generator)
+
+
+class IdentityStream(Stream):
+    """One frame of every item, for the identity start."""
+
+    still = True
+
+    def __init__(self, samples: Sequence[Sample], frames: Frames, size: int, seed: int):
+        self.samples, self.frames, self.seed = list(samples), frames, seed
+        self.preset = preset("weak-identity", size)
+
+    def decide(self, place: int, epoch: int) -> list[View]:
+        item = self.samples[place].item
+        rng = seeds.rng(self.seed, "identity", epoch, item.id)
+        chosen = int(rng.integers(self.frames.count(item)))
+        generator = seeds.generator(self.seed, "identity augment", epoch, item.id)
+        return views_of([self.frames.read(item, [chosen])], self.preset, generator)
+
+    def __call__(self, place: int, epoch: int) -> Tensor:
+        """(3, S, S)."""
+        return self.draw(place, epoch)[0][0]
+
+
+def identity_frames(samples: Sequence[Sample], frames: Frames, size: int, seed: int) -> IdentityStream:
+    """(place, epoch) → one augmented frame (3, S, S) of an item, for the identity start."""
+    return IdentityStream(samples, frames, size, seed)
+
+
+def views_of(clips: Sequence[Tensor], how: Preset, generator: torch.Generator) -> list[View]:
+    """Clips uint8 (T, H, W, 3) of one item with a draw each."""
+    draws = how.draw(len(clips), clips[0].shape[1], clips[0].shape[2], generator)
+    return [View(frames, draw) for frames, draw in zip(clips, draws)]
+
+
+class MinimaxBatches:
+    """Both streams in steps, made by threads ahead of the training."""
+
+    def __init__(
+        self,
+        videos: VideoStream,
+        privacy: PrivacyStream | None,
+        settings: MinimaxSettings,
+        seed: int,
+        at_once: bool | None = None,  # carry out whole batches; None: on accelerators
+    ):
+        self.at_once = at_once
+        self.videos, self.privacy, self.settings, self.seed = videos, privacy, settings, seed
+        # a batch that is not full has other statistics and fewer negatives: streams go round instead
+        self.sizes = [min(settings.batch, len(videos.samples))]
+        self.counts = [len(videos.samples)]
+        if privacy is not None:
+            if len(privacy.samples) < 2:
+                raise UsageError(f"{len(privacy.samples)} samples for the budget nets: at least 2 are needed")
+            self.sizes.append(min(settings.privacy_batch, len(privacy.samples)))
+            self.counts.append(len(privacy.samples))
+        self.steps = max(-(-count // size) for count, size in zip(self.counts, self.sizes))
+
+    def order(self, stream: int, epoch: int) -> np.ndarray:
+        """(steps, size) sample numbers: whole passes in random order, one behind the other."""
+        count, size = self.counts[stream], self.sizes[stream]
+        rng = seeds.rng(self.seed, "order", stream, epoch)
+        passes = -(-self.steps * size // count)
+        places = np.concatenate([rng.permutation(count) for _ in range(passes)])[: self.steps * size]
+        return places.reshape(self.steps, size)
+
+    def epoch(self, number: int, rank: int, ranks: int, device: torch.device) -> Iterator[MinimaxBatch]:
+        """The steps of an epoch; every process gets its share of each."""
+        for size in self.sizes:
+            if size % ranks or size // ranks < 2:
+                raise UsageError(
+                    f"a batch of {size} cannot be shared by {ranks} processes: give a multiple, 2 or more each"
+                )
+        streams: list[Stream] = [self.videos, *([self.privacy] if self.privacy else [])]
+        orders = [self.order(i, number)[:, rank::ranks] for i in range(len(streams))]
+        makers = [_Maker(stream, number, device, together(self.at_once, device)) for stream in streams]
+        workers = self.settings.workers
+        with ThreadPoolExecutor(workers) as pool:
+            jobs = (
+                [maker.ask(order[step], pool, workers) for maker, order in zip(makers, orders)]
+                for step in range(self.steps)
+            )
+            for step, asked in enumerate(_ahead(jobs, AHEAD)):
+                ready = [maker.take(futures) for maker, futures in zip(makers, asked)]
+                views, labels = ready[1] if self.privacy else (None, None)
+                labelled = self.privacy is not None and self.privacy.settings.kind == "labels"
+                ids = tuple(self.videos.samples[int(p)].item.id for p in orders[0][step][:8])
+                yield MinimaxBatch(*ready[0], views, labels if labelled else None, ids)
+
+
+@dataclass(frozen=True)
+class _Maker:
+    """One stream's part of an epoch: what threads are asked for, and how it becomes tensors on the device."""
+
+    stream: Stream
+    epoch: int
+    device: torch.device
+    at_once: bool
+
+    def ask(self, places: np.ndarray, pool: ThreadPoolExecutor, workers: int) -> list[Future[list[Any]]]:
+        return [
+            pool.submit(self._work, share.tolist()) for share in np.array_split(places, workers) if len(share)
+        ]
+
+    def _work(self, places: list[int]) -> list[Any]:
+        if not self.at_once:
+            return [self.stream.draw(place, self.epoch) for place in places]
+        return [(self.stream.decide(place, self.epoch), self.stream.samples[place].value) for place in places]
+
+    def take(self, futures: Sequence[Future[list[Any]]]) -> tuple[Tensor, Tensor]:
+        seen, values = zip(*(one for future in futures for one in future.result()))
+        clips = self.stream.show(seen, self.device) if self.at_once else _to(torch.stack(seen), self.device)
+        return clips, _to(torch.stack(values), self.device)
+
+
+def _ahead(jobs: Iterator[Any], count: int) -> Iterator[Any]:
+    """The jobs in order, each begun `count` jobs before it is needed."""
+    waiting: deque[Any] = deque()
+    for job in jobs:
+        waiting.append(job)
+        if len(waiting) > count:
+            yield waiting.popleft()
+    yield from waiting
+
+
+def _to(tensor: Tensor, device: torch.device) -> Tensor:
+    if device.type == "cuda":
+        return tensor.pin_memory().to(device, non_blocking=True)
+    return tensor.to(device)

@@ -1,0 +1,226 @@
+"""The auxiliary players of the minimax: the utility net f_T and the budget nets f_B.
+
+Shapes: N samples, V views of each, T frames, H×W pixels, d channels of an embedding, k labels.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from videoveil.encoders import Classifier, Encoder, create
+from videoveil.encoders.base import seeded
+from videoveil.errors import UsageError
+from videoveil.objectives import (
+    attribute_loss,
+    budget_ceiling,
+    local_temporal_contrast,
+    negative_entropy,
+    nt_xent,
+    rotate_quarters,
+    temporal_invariance,
+    temporal_triplet,
+    uniform_target,
+)
+from videoveil.training.minimax_settings import Budget, Utility
+
+EMBEDDING = 128
+Gather = Callable[[Tensor], Tensor]  # rows of this process → rows of all processes, with gradient
+
+
+def alone(rows: Tensor) -> Tensor:
+    """The gather of a single process."""
+    return rows
+
+
+# --- utility -------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class UtilityLoss:
+    """L_T and what it was made of; `right` is the share of anchors whose action is told (for tags: 0)."""
+
+    total: Tensor
+    action: Tensor
+    temporal: Tensor
+    right: Tensor
+
+
+class UtilityNet(nn.Module):
+    """f_T: a video encoder with a layer for actions and, where a temporal term wants one, an embedding.
+
+    The embedding is that of TeD-SPAD's code: Linear(C, 512)·BN·ReLU·Linear(512, 128)·BN, L2-normalised, so that
+    distances lie in [0, 2], which is what makes a margin of 1 sensible.
+    """
+
+    def __init__(self, settings: Utility, size: int, classes: int, *, seed: int = 0):
+        super().__init__()
+        self.settings = settings
+        encoder = video_encoder(
+            settings.encoder, settings.weights, size, settings.frames, settings.stride, seed
+        )
+        self.classifier = Classifier(encoder, classes, seed=seed)
+        with seeded(seed + 1):
+            self.embed = _embedding(encoder.width) if settings.temporal != "none" else None
+
+    @property
+    def encoder(self) -> Encoder:
+        return self.classifier.encoder
+
+    def train(self, mode: bool = True) -> UtilityNet:
+        super().train(mode)
+        if self.settings.freeze_norm:
+            for module in self.classifier.modules():
+                if isinstance(module, nn.modules.batchnorm._BatchNorm):
+                    module.eval()
+        return self
+
+    def forward(self, views: Tensor) -> tuple[Tensor, Tensor | None]:
+        """(N, V, 3, T, H, W) → logits (N, classes) of the first view, embeddings (N, V, d) of all.
+
+        The published loop asks for the action of the anchor alone; it still has to see the other views.
+        """
+        count, several = views.shape[:2]
+        if self.embed is None:
+            return self.classifier(views[:, 0]), None
+        logits, features = self.classifier.with_features(views.flatten(0, 1))
+        with torch.autocast(views.device.type, enabled=False):
+            embedded = F.normalize(self.embed(features.float()), dim=1)
+        return logits.view(count, several, -1)[:, 0], embedded.view(count, several, -1)
+
+    def loss(self, out: tuple[Tensor, Tensor | None], targets: Tensor, gather: Gather = alone) -> UtilityLoss:
+        """L_T of what `forward` gave; targets (N,) class numbers or (N, k) tags."""
+        logits, embedded = out
+        logits = logits.float()
+        if targets.dim() == 1:
+            action = F.cross_entropy(logits, targets)
+            right = (logits.argmax(1) == targets).float().mean()
+        else:
+            action = F.binary_cross_entropy_with_logits(logits, targets)
+            right = torch.zeros((), device=logits.device)
+        temporal = torch.zeros((), device=logits.device)
+        if embedded is not None:
+            temporal = self._temporal(embedded, gather)
+        return UtilityLoss(action + self.settings.w_temporal * temporal, action, temporal, right)
+
+    def _temporal(self, z: Tensor, gather: Gather) -> Tensor:
+        """z (N, V, d)."""
+        kind, heat = self.settings.temporal, self.settings.temperature
+        if kind == "triplet":
+            return temporal_triplet(z[:, 0], z[:, 1], z[:, 2], self.settings.margin)
+        if kind == "local":
+            return local_temporal_contrast(z[:, :4], z[:, 4:], heat)
+        return temporal_invariance(gather(z[:, 0]), gather(z[:, 1]), heat)
+
+    def feature_maps(self, clips: Tensor) -> list[Tensor]:
+        """Maps after each stage of the network, for content and style: the layers that the encoder names so."""
+        layers = [m for n, m in self.encoder.network.named_children() if n.startswith(("layer", "stages"))]
+        if not layers:
+            raise UsageError(
+                f"{self.encoder.name}: has no layer1, layer2, … to compare feature maps of; use r3d.18"
+            )
+        found: list[Tensor] = []
+        hooks = [layer.register_forward_hook(lambda _m, _i, out: found.append(out)) for layer in layers]
+        try:
+            self.encoder(clips)
+        finally:
+            for hook in hooks:
+                hook.remove()
+        return found
+
+
+def video_encoder(name: str, weights: str, size: int, frames: int, stride: int, seed: int) -> Encoder:
+    """A video network as the pixel papers feed it: pixels in [0, 1], no mean subtracted."""
+    options = {"classes": 0, "size": size, "frames": frames, "stride": stride}
+    norm = {} if weights else {"norm": "zero_one"}
+    encoder = create(name, weights=weights or "random", seed=seed, **options, **norm)
+    if encoder.kind != "video":
+        raise UsageError(f"{encoder.name}: looks at single frames; the utility net needs a video network")
+    return encoder
+
+
+def _embedding(width: int) -> nn.Sequential:
+    return nn.Sequential(
+        nn.Linear(width, 512),
+        nn.BatchNorm1d(512),
+        nn.ReLU(),
+        nn.Linear(512, EMBEDDING, bias=False),
+        nn.BatchNorm1d(EMBEDDING),
+    )
+
+
+# --- budget --------------------------------------------------------------------------------------------------
+
+
+class BudgetNet(nn.Module):
+    """f_B: an image network (for "clips" a video network) with the head of its question."""
+
+    def __init__(
+        self, settings: Budget, name: str, size: int, utility: Utility, labels: int, *, seed: int = 0
+    ):
+        super().__init__()
+        self.settings = settings
+        if settings.kind == "clips":
+            self.encoder = video_encoder(name, "", size, utility.frames, utility.stride, seed)
+        else:
+            self.encoder = create(name, weights="random", seed=seed, classes=0, size=size, norm="zero_one")
+            if self.encoder.kind != "image":
+                raise UsageError(
+                    f"{name}: is a video network; a budget on {settings.kind} needs an image network"
+                )
+        width = self.encoder.width
+        with seeded(seed + 1):
+            if settings.views == 2:
+                self.head: nn.Module = nn.Sequential(
+                    nn.Linear(width, width), nn.ReLU(), nn.Linear(width, EMBEDDING)
+                )
+            else:
+                self.head = nn.Linear(width, 4 if settings.kind == "rotation" else labels)
+
+    def forward(self, views: Tensor) -> Tensor:
+        """(N, V, 3, H, W), or (N, V, 3, T, H, W) of clips → embeddings (N, 2, d), or logits (N, k), (4N, 4)."""
+        count = len(views)
+        if self.settings.kind == "rotation":
+            turned, _ = rotate_quarters(views[:, 0])
+            answers: Tensor = self.head(self.encoder(turned))
+            return answers
+        out: Tensor = self.head(self.encoder(views.flatten(0, 1)))
+        return out.view(count, self.settings.views, -1) if self.settings.views == 2 else out
+
+    def losses(self, out: Tensor, labels: Tensor | None, gather: Gather = alone) -> Tensor:
+        """L_B of what `forward` gave, (N,) by sample where the question has samples, else (1,)."""
+        out = out.float()
+        kind = self.settings.kind
+        if kind in ("pairs", "clips"):
+            first, second = (gather(F.normalize(out[:, view], dim=1)) for view in (0, 1))
+            return nt_xent(first, second, self.settings.temperature).view(1)
+        if kind == "rotation":
+            count = len(out) // 4
+            turns = torch.arange(4, device=out.device).repeat_interleave(count)
+            return F.cross_entropy(out, turns, reduction="none").view(4, count).mean(0)
+        assert labels is not None
+        return attribute_loss(out, labels, per="sample")
+
+    def wishes(self, out: Tensor, labels: Tensor | None, gather: Gather = alone) -> Tensor:
+        """What f_A minimises, by sample: −L_B, or how sure f_B is."""
+        if self.settings.target == "negative":
+            return -self.losses(out, labels, gather)
+        how = negative_entropy if self.settings.target == "entropy" else uniform_target
+        found = how(out, "softmax" if self.settings.kind == "rotation" else "sigmoid", per="sample")
+        return found.view(4, -1).mean(0) if self.settings.kind == "rotation" else found
+
+    def chance(self, samples: int, labels: Tensor | None) -> float:
+        """L_B of an f_B that knows nothing: where the anonymizer wants it."""
+        kind = self.settings.kind
+        if kind in ("pairs", "clips"):
+            return budget_ceiling(samples)
+        if kind == "rotation":
+            return math.log(4)
+        assert labels is not None
+        share = labels.nanmean(0).clamp(1e-6, 1 - 1e-6)
+        return float(-(share * share.log() + (1 - share) * (1 - share).log()).nanmean())

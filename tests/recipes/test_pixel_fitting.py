@@ -1,0 +1,410 @@
+"""From a pixel recipe and videos to a run folder: whole, found again, resumed after a kill, and refused otherwise."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import signal
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from tests.media.make import encode
+from tests.training.minimax_world import QUICK, loop, state, videos
+from videoveil.anonymizers.pixel import Grey, LowResolution, PixelAnonymizer, PixelConfig, UNet, pixel
+from videoveil.data.records import Dataset, Item
+from videoveil.encoders import create
+from videoveil.errors import AnnotationError, BadItems, UsageError
+from videoveil.recipes import Made, PixelRecipe, fit_pixel
+from videoveil.recipes.pixel_fitting import private_labels
+from videoveil.tasks.base import Clips
+from videoveil.training.minimax_data import identity_frames
+from videoveil.training.minimax_settings import Budget, MinimaxSettings, Penalty, Phase, Rates, Start
+from videoveil.training.minimax_start import learn_identity
+
+NETWORK = (UNet(width=4),)
+LABELS = Budget(kind="labels", members=("mobilenet.v1-0.25",))
+
+
+def quick(name: str = "quick", stages: Any = NETWORK, **changes: Any) -> PixelRecipe:
+    start = replace(QUICK.start, identity_epochs=2)
+    own: MinimaxSettings = replace(QUICK, **{"start": start, **changes})
+    return PixelRecipe(name=name, stages=stages, settings=own)
+
+
+@pytest.fixture(scope="module")
+def films(tmp_path_factory: pytest.TempPathFactory) -> Clips:
+    return Clips(videos(tmp_path_factory.mktemp("films")), "train")
+
+
+@pytest.fixture(scope="module")
+def pictures(tmp_path_factory: pytest.TempPathFactory) -> Clips:
+    """Images that are called like the videos, with two attributes."""
+    root = tmp_path_factory.mktemp("pictures")
+    items = []
+    for n in range(5):
+        noise = np.random.default_rng(n).integers(0, 255, (40 + n, 50, 3), dtype=np.uint8)
+        Image.fromarray(noise).save(root / f"f{n}.png")
+        items.append(
+            Item(f"f{n}", root / f"f{n}.png", "train", kind="image", attributes={"face": n % 2, "red": 1})
+        )
+    return Clips(Dataset("pictures", root, tuple(items)), "train")
+
+
+@pytest.fixture(scope="module")
+def straight(films: Clips, tmp_path_factory: pytest.TempPathFactory) -> tuple[Made, Path]:
+    """One whole run that several tests look at."""
+    folder = tmp_path_factory.mktemp("runs") / "straight"
+    return fit_pixel(quick(), films, folder, seed=3, device="cpu"), folder
+
+
+def bytes_of(folder: Path, name: str = "model.safetensors") -> bytes:
+    return (folder / name).read_bytes()
+
+
+# --- a run --------------------------------------------------------------------------------------------------
+
+
+def test_a_run_folder_has_everything_that_it_promises(straight: tuple[Made, Path]) -> None:
+    made, folder = straight
+    assert {path.name for path in folder.iterdir()} == {
+        "run.json",
+        "recipe.yaml",
+        "identity.safetensors",
+        "checkpoint.safetensors",
+        "history.jsonl",
+        "epochs",
+        "utility.safetensors",
+        "config.json",
+        "model.safetensors",
+        "README.md",
+    }
+    run = json.loads((folder / "run.json").read_text())
+    assert run["seed"] == 3
+    assert PixelRecipe.from_json(run["recipe"]) == quick()
+    assert run["sources"]["videos"]["dataset"] == "films"
+    assert run["sources"]["videos"]["split"] == "train"
+    assert "name: quick" in (folder / "recipe.yaml").read_text()
+    records = [json.loads(line) for line in (folder / "history.jsonl").read_text().splitlines()]
+    assert [record["act"] for record in records] == ["utility start", "budget start", "minimax", "minimax"]
+    assert records == list(made.history)
+    assert sorted(path.name for path in (folder / "epochs").iterdir()) == [
+        "0001.safetensors",
+        "0002.safetensors",
+    ]
+    card = (folder / "README.md").read_text()
+    assert "quick" in card
+    assert "films (train)" in card
+
+
+def test_what_was_made_is_what_is_loaded_and_can_be_used_at_once(straight: tuple[Made, Path]) -> None:
+    made, folder = straight
+    loaded = PixelAnonymizer.from_pretrained(folder)
+    assert loaded.content_hash() == made.anonymizer.content_hash()
+    assert not made.anonymizer.training
+    assert loaded.config.size == 32
+    frames = torch.rand(2, 3, 24, 40, generator=torch.Generator().manual_seed(0))
+    assert torch.equal(loaded(frames), made.anonymizer(frames))
+    assert made.identity is not None
+    assert made.identity.epochs == 2
+    assert 0 < made.identity.error < 0.5
+
+
+def test_the_utility_net_is_kept_as_an_encoder_for_features(straight: tuple[Made, Path]) -> None:
+    made, folder = straight
+    encoder = create("tiny", weights=folder / "utility.safetensors")
+    assert made.utility is not None
+    assert (encoder.input.frames, encoder.input.size) == (8, 32)
+    assert encoder.content_hash() == made.utility.encoder.content_hash()
+    clips = torch.rand(2, 3, 8, 32, 32, generator=torch.Generator().manual_seed(1))
+    with torch.no_grad():
+        assert torch.equal(encoder(clips), made.utility.encoder.eval()(clips))
+        assert not torch.allclose(encoder(clips), create("tiny", weights="random", size=32, frames=8)(clips))
+
+
+def test_a_finished_run_is_found_and_nothing_is_trained_again(
+    straight: tuple[Made, Path], films: Clips
+) -> None:
+    made, folder = straight
+    stamps = {path: path.stat().st_mtime_ns for path in folder.rglob("*")}
+
+    def never(*_: Any) -> None:
+        raise AssertionError("a finished run was trained again")
+
+    again = fit_pixel(quick(), films, folder, seed=3, device="cpu", progress=never, look=never)
+    assert again.anonymizer.content_hash() == made.anonymizer.content_hash()
+    assert {path: path.stat().st_mtime_ns for path in folder.rglob("*")} == stamps
+
+
+def test_a_run_with_other_settings_seed_or_data_is_refused(straight: tuple[Made, Path], films: Clips) -> None:
+    _, folder = straight
+    for recipe, source, seed, named in (
+        (quick(w_budget=2.0), films, 3, "recipe"),
+        (quick(), films, 4, "seed"),
+        (quick(), films.with_split("test"), 3, "sources"),
+    ):
+        with pytest.raises(UsageError, match=f"holds a run with other {named}"):
+            fit_pixel(recipe, source, folder, seed=seed, device="cpu")
+
+
+KILLED = """
+import sys, time, torch
+from pathlib import Path
+from tests.recipes.test_pixel_fitting import quick
+from tests.training.minimax_world import videos
+from videoveil.recipes import fit_pixel
+from videoveil.tasks.base import Clips
+
+torch.set_num_threads(int(sys.argv[3]))
+dataset = videos(Path(sys.argv[1]))
+
+
+def wait(done, total, value):
+    if done == total - 1:  # in the middle of the last epoch
+        print("now", flush=True)
+        time.sleep(600)
+
+
+fit_pixel(quick(), Clips(dataset, "train"), sys.argv[2], seed=3, device="cpu", progress=wait)
+"""
+
+
+@pytest.mark.slow
+def test_a_run_whose_process_was_killed_goes_on_to_the_same_bytes(
+    straight: tuple[Made, Path], films: Clips, tmp_path: Path
+) -> None:
+    here = Path(__file__).parents[2]
+    cut = tmp_path / "cut"
+    root = films.dataset.root
+    process = subprocess.Popen(
+        [sys.executable, "-c", KILLED, str(root), str(cut), str(torch.get_num_threads())],
+        stdout=subprocess.PIPE,
+        text=True,
+        cwd=here,
+        env={**os.environ, "PYTHONPATH": str(here)},
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "now\n"
+    process.send_signal(signal.SIGKILL)
+    assert process.wait(timeout=60) == -signal.SIGKILL
+    assert (cut / "checkpoint.safetensors").is_file()
+    assert not (cut / "config.json").exists()
+    steps: list[int] = []
+    fit_pixel(
+        quick(), films, cut, seed=3, device="cpu", progress=lambda done, total, value: steps.append(done)
+    )
+    _, whole = straight
+    per_epoch = max(steps) // 4
+    assert min(steps) == 3 * per_epoch + 1  # the last epoch begins anew, and only that
+    assert bytes_of(cut) == bytes_of(whole)
+    kept = [create("tiny", weights=folder / "utility.safetensors").content_hash() for folder in (cut, whole)]
+    assert kept[0] == kept[1]
+    for mine, other in zip(
+        *((f / "history.jsonl").read_text().splitlines() for f in (cut, whole)), strict=True
+    ):
+        assert {**json.loads(mine), "seconds": 0} == {**json.loads(other), "seconds": 0}
+
+
+def test_the_same_seed_gives_the_same_bytes_and_another_seed_others(
+    straight: tuple[Made, Path], films: Clips, tmp_path: Path
+) -> None:
+    _, folder = straight
+    fit_pixel(quick(), films, tmp_path / "same", seed=3, device="cpu")
+    fit_pixel(quick(), films, tmp_path / "other", seed=4, device="cpu")
+    assert bytes_of(tmp_path / "same") == bytes_of(folder)
+    assert bytes_of(tmp_path / "other") != bytes_of(folder)
+
+
+# --- sources ------------------------------------------------------------------------------------------------
+
+
+def test_images_are_what_the_budget_nets_see_where_the_recipe_says_so(
+    films: Clips, pictures: Clips, tmp_path: Path
+) -> None:
+    recipe = quick(budget=Budget(members=("mobilenet.v1-0.25",), source="images"), epochs=1)
+    with pytest.raises(UsageError, match="quick: its budget nets look at images; give a dataset of images"):
+        fit_pixel(recipe, films, tmp_path / "a", device="cpu")
+    assert not (tmp_path / "a").exists()
+    made = fit_pixel(recipe, films, tmp_path / "b", images=pictures, device="cpu")
+    assert made.history[-1]["chance"] == pytest.approx(math.log(2 * 4 - 1))
+    assert set(json.loads((tmp_path / "b" / "run.json").read_text())["sources"]) == {"videos", "images"}
+
+
+def test_an_image_that_is_called_like_a_video_is_not_taken_for_it(
+    films: Clips, pictures: Clips, tmp_path: Path
+) -> None:
+    """Same ids, other pictures: with the images under names of their own the run is the same."""
+    recipe = quick(budget=Budget(members=("mobilenet.v1-0.25",), source="images"), epochs=1)
+    one = fit_pixel(recipe, films, tmp_path / "a", images=pictures, device="cpu")
+    first = pictures.dataset.items[0]
+    kept = Path(first.path).read_bytes()
+    try:
+        Image.fromarray(np.full((40, 50, 3), 7, np.uint8)).save(first.path)
+        two = fit_pixel(recipe, films, tmp_path / "b", images=pictures, device="cpu")
+    finally:
+        first.path.write_bytes(kept)
+    budgets = [[record.get("budget_learning") for record in made.history] for made in (one, two)]
+    assert budgets[0] != budgets[1]  # what is in the image is seen
+
+
+def test_supervised_budgets_learn_the_attributes_of_the_dataset_or_those_they_are_told(
+    films: Clips, tmp_path: Path
+) -> None:
+    recipe = quick(budget=LABELS, epochs=1)
+    own = fit_pixel(recipe, films, tmp_path / "own", device="cpu")
+    assert own.budgets[0].head.weight.shape[0] == 2  # tall, old
+    told = fit_pixel(
+        recipe, films, tmp_path / "told", labels=lambda item: {"x": len(item.id) % 2}, device="cpu"
+    )
+    assert told.budgets[0].head.weight.shape[0] == 1
+    items = films.items()
+    values = private_labels(items, "attributes")
+    assert own.history[-1]["chance"] == pytest.approx(own.budgets[0].chance(4, values))
+
+
+def test_private_labels_are_a_row_per_item_with_gaps_where_nothing_is_known() -> None:
+    items = [
+        Item("a", Path("a"), "train", attributes={"old": 1, "tall": 0}, objects=("ball",), scenes=("hall",)),
+        Item("b", Path("b"), "train", attributes={"tall": 1}, objects=("ball", "hat")),
+        Item("c", Path("c"), "train"),
+    ]
+    nan = float("nan")
+    found = private_labels(items, "attributes")
+    assert torch.equal(found.nan_to_num(9), torch.tensor([[1.0, 0], [nan, 1], [nan, nan]]).nan_to_num(9))
+    assert private_labels(items, "objects").tolist() == [[1, 0], [1, 1], [0, 0]]
+    assert private_labels(items, "scenes").tolist() == [[1], [0], [0]]
+    told = private_labels(items, "attributes", lambda item: {"x": 1} if item.id == "c" else None)
+    assert told.nan_to_num(9).tolist() == [[9], [9], [1]]
+    with pytest.raises(AnnotationError, match="no item has attributes"):
+        private_labels(items[2:], "attributes")
+
+
+# --- what cannot be trained on ------------------------------------------------------------------------------
+
+
+def test_videos_that_are_anonymized_already_are_refused(films: Clips, tmp_path: Path) -> None:
+    veiled = films.with_anonymizer(pixel(Grey()))
+    with pytest.raises(UsageError, match="quick: its videos are anonymized already"):
+        fit_pixel(quick(), veiled, tmp_path / "run", device="cpu")
+
+
+def test_every_broken_video_and_label_is_listed_before_training(films: Clips, tmp_path: Path) -> None:
+    (tmp_path / "text.mp4").write_text("not a video")
+    items = (
+        *films.dataset.items,
+        Item("text", tmp_path / "text.mp4", "train", action="left"),
+        replace(films.items()[0], id="unnamed", action=None),
+    )
+    with pytest.raises(BadItems) as caught:
+        fit_pixel(
+            quick(), Clips(replace(films.dataset, items=items), "train"), tmp_path / "run", device="cpu"
+        )
+    assert [line.partition(":")[0] for line in caught.value.offenders] == ["unnamed", "text"]
+
+
+def test_a_recipe_without_epochs_uses_its_stages_as_they_are(films: Clips, tmp_path: Path) -> None:
+    recipe = quick(
+        stages=(Grey(), LowResolution(8)), epochs=0, start=Start(utility_epochs=0, budget_epochs=0)
+    )
+    made = fit_pixel(recipe, films, tmp_path, device="cpu")
+    assert made.utility is None
+    assert not (tmp_path / "checkpoint.safetensors").exists()
+    assert (
+        PixelAnonymizer.from_pretrained(tmp_path).content_hash()
+        == pixel(Grey(), LowResolution(8)).content_hash()
+    )
+
+
+# --- which way it goes --------------------------------------------------------------------------------------
+
+GAME = replace(
+    QUICK,
+    batch=2,
+    privacy_batch=6,
+    utility=replace(QUICK.utility, frames=2, stride=2),
+    budget=Budget(members=("resnet.18",), augment="weak"),
+    rates=Rates(anonymizer=1e-3, utility=1e-3, budget=3e-4),
+    phases=(Phase("anonymizer", 5), Phase("auxiliary")),
+    keep_every=0,
+)
+LATE = 3  # epochs that are compared
+
+
+def waves(path: Path, number: int) -> Path:
+    """A square that goes to the right or to the left, before a wall of long waves that is the video's own."""
+    dice = np.random.default_rng(number)
+    y, x = np.mgrid[0:36, 0:48] / 10
+    wall = np.full((36, 48, 3), 128.0)
+    for channel in range(3):
+        wall[..., channel] += dice.uniform(-50, 50)
+        for strength, down, right, phase in dice.uniform([-40, -1, -1, 0], [40, 1, 1, 6.3], (3, 4)):
+            wall[..., channel] += strength * np.sin(down * y + right * x + phase)
+    wall = wall.clip(0, 255)
+
+    def picture(time: int) -> np.ndarray:
+        place = 17 * time // 10 % 40 if number % 2 else 40 - 17 * time // 10 % 40
+        image = wall.copy()
+        image[12:24, place : place + 8] = 255 - image[12:24, place : place + 8]
+        return image.astype(np.uint8)
+
+    return encode(path, images=(picture(time) for time in range(24)), size=(48, 36))
+
+
+def player(seed: int = 0) -> PixelAnonymizer:
+    return PixelAnonymizer(PixelConfig((UNet(width=8),)), seed=seed)
+
+
+@pytest.mark.slow
+def test_hiding_is_what_the_budget_asks_for_and_the_leash_holds_it_back(tmp_path: Path) -> None:
+    """The papers' direction: w_B = 0 stays near the identity, w_B > 0 raises L_B, a smaller B changes less."""
+    names = [f"w{n:02d}" for n in range(12)]
+    items = [
+        Item(name, waves(tmp_path / f"{name}.mp4", n), "train", action=("left", "right")[n % 2])
+        for n, name in enumerate(names)
+    ]
+    dataset = Dataset("waves", tmp_path, tuple(items), classes=("left", "right"))
+    start = Start(
+        identity_epochs=8,
+        identity_batch=8,
+        identity_rate=5e-3,
+        identity_warmup=2,
+        utility_epochs=2,
+        budget_epochs=10,
+    )
+    first = loop(dataset, replace(GAME, epochs=0, start=start), seed=1)
+    first.anonymizer = player()
+    stream = first.batches.videos
+    frame = identity_frames(stream.samples, stream.frames, GAME.size, 0)
+    learn_identity(first.anonymizer.networks, lambda p, e: frame(p % 12, 100 * e + p // 12), 120, start)
+    first.run()  # f_T and f_B learn through it
+    begun = state(first)
+
+    def play(**changes: Any) -> dict[str, float]:
+        """Means over the last epochs of a game that begins where the starts ended."""
+        own = replace(GAME, epochs=5, start=replace(start, utility_epochs=0, budget_epochs=0), **changes)
+        made = loop(dataset, own, seed=1)
+        made.anonymizer = player()
+        made.set_up()
+        for name, network in made.players.networks().items():
+            network.load_state_dict(begun[name])
+        made.set_up = lambda: None  # type: ignore[method-assign]
+        made.run()
+        return {
+            key: float(np.mean([record[key] for record in made.history[-LATE:]]))
+            for key in ("budget", "utility", "rms")
+        }
+
+    still, hidden = play(w_budget=0.0), play()
+    leashed = play(penalty=Penalty(bound=0.02), w_penalty=30.0)
+    assert still["rms"] < 0.12
+    assert hidden["budget"] > 1.2 * still["budget"]
+    assert hidden["utility"] < still["utility"] + 0.3
+    assert leashed["rms"] < 0.95 * hidden["rms"]

@@ -1,0 +1,98 @@
+"""Run folders: whoever comes back finds the same run, or an error that names what is different."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import videoveil
+from videoveil.errors import UsageError
+from videoveil.recipes.runs import RUN, YAML, claim
+
+MINE = {"format": "x-1", "recipe": {"name": "spact", "members": ("a", "b")}, "seed": 3}
+
+
+def test_a_new_folder_is_taken_with_all_that_describes_the_run(tmp_path: Path) -> None:
+    folder = tmp_path / "a" / "run"
+    claim(folder, MINE, "name: spact\n")
+    written = json.loads((folder / RUN).read_text())
+    assert written.pop("software") == f"videoveil {videoveil.__version__}"
+    assert written == json.loads(json.dumps(MINE))
+    assert (folder / YAML).read_text() == "name: spact\n"
+
+
+def test_the_same_run_is_found_again_and_nothing_is_written(tmp_path: Path) -> None:
+    claim(tmp_path, MINE, "name: spact\n")
+    stamps = {path: path.stat().st_mtime_ns for path in tmp_path.iterdir()}
+    claim(tmp_path, {**MINE, "recipe": {"name": "spact", "members": ["a", "b"]}}, "other words\n")
+    assert {path: path.stat().st_mtime_ns for path in tmp_path.iterdir()} == stamps
+
+
+@pytest.mark.parametrize(
+    ("changes", "named"),
+    [
+        ({"seed": 4}, "other seed;"),
+        ({"recipe": {"name": "spact"}, "seed": 4}, "other recipe, seed;"),
+        ({"sources": {}}, "other sources;"),
+    ],
+)
+def test_another_run_is_refused_by_what_differs(changes: dict, named: str, tmp_path: Path) -> None:
+    claim(tmp_path, MINE, "")
+    with pytest.raises(UsageError, match=f"holds a run with {named} use another folder"):
+        claim(tmp_path, {**MINE, **changes}, "")
+    assert json.loads((tmp_path / RUN).read_text())["seed"] == 3
+
+
+def test_a_folder_with_other_things_in_it_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "holiday.mp4").touch()
+    with pytest.raises(UsageError, match="exists and is not a run; choose an empty or new folder"):
+        claim(tmp_path, MINE, "")
+    assert [path.name for path in tmp_path.iterdir()] == ["holiday.mp4"]
+
+
+def test_hidden_files_do_not_make_a_folder_somebody_elses(tmp_path: Path) -> None:
+    (tmp_path / ".DS_Store").touch()
+    claim(tmp_path, MINE, "")
+    assert (tmp_path / RUN).is_file()
+
+
+def test_a_damaged_description_is_an_error_and_not_a_new_run(tmp_path: Path) -> None:
+    claim(tmp_path, MINE, "")
+    (tmp_path / RUN).write_text('{"format": ')
+    with pytest.raises(UsageError, match=r"run\.json: damaged .* use another folder"):
+        claim(tmp_path, MINE, "")
+
+
+@pytest.mark.slow
+def test_of_two_that_come_at_once_with_different_runs_one_gets_the_folder(tmp_path: Path) -> None:
+    code = (
+        "import sys\nfrom pathlib import Path\nfrom videoveil.errors import UsageError\n"
+        "from videoveil.recipes.runs import claim\n"
+        "print('ready', flush=True); sys.stdin.readline()\n"
+        "try:\n    claim(Path(sys.argv[1]), {'seed': int(sys.argv[2])}, '')\n    print('mine')\n"
+        "except UsageError as error:\n    print(error)\n"
+    )
+    processes = [
+        subprocess.Popen(
+            [sys.executable, "-c", code, str(tmp_path / "run"), str(seed)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for seed in (1, 2)
+    ]
+    for process in processes:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+    for process in processes:
+        assert process.stdin is not None
+        process.stdin.write("\n")
+        process.stdin.flush()
+    said = [process.communicate(timeout=60)[0].strip() for process in processes]
+    assert sorted(text == "mine" for text in said) == [False, True], said
+    winner = said.index("mine") + 1
+    assert json.loads((tmp_path / "run" / RUN).read_text())["seed"] == winner

@@ -1,0 +1,278 @@
+"""One step of the minimax: who moves, by which loss, and that it is the published loop."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from tests.training.minimax_world import first_batch, loop, moved, settings, state, videos
+from videoveil.data.records import Dataset
+from videoveil.objectives import nt_xent
+from videoveil.training.minimax_settings import Budget, Penalty, Utility
+from videoveil.training.minimax_step import _fold, _unfold, sureness
+
+LABELS = Budget(kind="labels", members=("mobilenet.v1-0.25",))
+
+
+@pytest.fixture(scope="module")
+def dataset(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
+    return videos(tmp_path_factory.mktemp("minimax"))
+
+
+def ready(dataset: Dataset, **changes: Any) -> Any:
+    made = loop(dataset, settings(**changes))
+    made.set_up()
+    return made
+
+
+@pytest.mark.parametrize(
+    ("turn", "movers"),
+    [
+        ("anonymizer", {"anonymizer"}),
+        ("auxiliary", {"utility", "budget"}),
+        ("utility", {"utility"}),
+        ("budget", {"budget"}),
+        ("hide", {"anonymizer"}),
+        ("restore", {"anonymizer", "utility"}),
+    ],
+)
+def test_a_turn_moves_only_its_players_weights_and_buffers(
+    turn: Any, movers: set[str], dataset: Dataset
+) -> None:
+    made = ready(dataset)
+    before, batch = state(made), first_batch(made)
+    made.step.take(turn, batch)
+    assert moved(before, made) == movers
+
+
+def test_noisy_features_moves_the_anonymizer_alone(dataset: Dataset) -> None:
+    made = ready(dataset, budget=None, utility=Utility(encoder="r3d.18", frames=8, stride=1))
+    before = state(made)
+    terms = made.step.take("restyle", first_batch(made))
+    assert moved(before, made) == {"anonymizer"}
+    assert terms["content"] > 0
+    assert terms["style"] > 0
+
+
+def test_step_one_leaves_train_mode_to_the_anonymizer_and_step_two_to_the_others(dataset: Dataset) -> None:
+    made, seen = ready(dataset), []
+    parts = {"anonymizer": made.anonymizer, "utility": made.utility, "budget": made.budgets[0]}
+    for name, part in parts.items():
+        hook = lambda module, _in, _out, name=name: seen.append((name, module.training))  # noqa: E731
+        (part.stages[0] if name == "anonymizer" else part).register_forward_hook(hook)
+    made.step.take("anonymizer", first_batch(made))
+    assert set(seen) == {("anonymizer", True), ("utility", False), ("budget", False)}
+    seen.clear()
+    made.step.take("auxiliary", first_batch(made))
+    assert set(seen) == {("anonymizer", False), ("utility", True), ("budget", True)}
+
+
+def test_frozen_players_get_no_gradient_in_step_one_and_the_anonymizer_none_in_step_two(
+    dataset: Dataset,
+) -> None:
+    made = ready(dataset)
+    made.step.take("anonymizer", first_batch(made))
+    assert all(p.grad is None for p in (*made.utility.parameters(), *made.budgets[0].parameters()))
+    assert any(p.grad is not None and p.grad.abs().sum() > 0 for p in made.anonymizer.parameters())
+    made.step.take("auxiliary", first_batch(made))
+    assert all(p.grad is None for p in made.anonymizer.parameters())
+    assert all(p.requires_grad for p in made.anonymizer.parameters())
+
+
+def through(anonymizer: nn.Module, clips: Tensor) -> Tensor:
+    """Slow twin: every frame of every clip (N, 3, T, S, S) by an index."""
+    network = anonymizer.stages[0]
+    frames = torch.stack([clips[n, :, t] for n in range(len(clips)) for t in range(clips.shape[2])])
+    out = network(frames)
+    rows = [out[n * clips.shape[2] + t] for n in range(len(clips)) for t in range(clips.shape[2])]
+    return torch.stack(
+        [torch.stack(rows[n * clips.shape[2] : (n + 1) * clips.shape[2]], 1) for n in range(len(clips))]
+    )
+
+
+def test_both_steps_are_the_published_loop_written_plainly(dataset: Dataset) -> None:
+    """Three separate passes through f_A, one Adam each: the same weights as ours with `one_pass=False`."""
+    ours, plain = ready(dataset, one_pass=False), ready(dataset, one_pass=False)
+    batch = first_batch(ours)
+    assert batch.views is not None
+    clips, labels = batch.clips[:, 0], batch.targets
+    views = batch.views
+    f_a, f_t, f_b = plain.anonymizer, plain.utility, plain.budgets[0]
+    adam = {n: torch.optim.Adam(net.parameters(), lr=1e-3) for n, net in (("a", f_a), ("t", f_t), ("b", f_b))}
+
+    def project(frames: Tensor) -> Tensor:
+        return F.normalize(f_b.head(f_b.encoder(frames)), dim=1)
+
+    # step 1
+    ours.step.take("anonymizer", batch)
+    f_a.train(), f_t.eval(), f_b.eval()
+    shown = through(f_a, clips)
+    one, two = f_a.stages[0](views[:, 0]), f_a.stages[0](views[:, 1])
+    budget = nt_xent(project(one), project(two))
+    (F.cross_entropy(f_t.classifier(shown), labels) - budget).backward()
+    adam["a"].step()
+    for key, value in f_a.state_dict().items():
+        assert torch.allclose(value.float(), ours.anonymizer.state_dict()[key].float(), atol=2e-5), key
+    # step 2, from the same place
+    f_a.load_state_dict(ours.anonymizer.state_dict())
+    ours.step.take("auxiliary", batch)
+    for optimizer in adam.values():
+        optimizer.zero_grad()
+    f_a.eval(), f_t.train(), f_b.train()
+    with torch.no_grad():
+        shown = through(f_a, clips)
+        one, two = f_a.stages[0](views[:, 0]), f_a.stages[0](views[:, 1])
+    both = F.normalize(f_b.head(f_b.encoder(torch.stack((one, two), 1).flatten(0, 1))), dim=1)
+    nt_xent(both[0::2], both[1::2]).backward()
+    adam["b"].step()
+    F.cross_entropy(f_t.classifier(shown), labels).backward()
+    adam["t"].step()
+    for mine, other in ((ours.utility, f_t), (ours.budgets[0], f_b)):
+        for key, value in other.state_dict().items():
+            assert torch.allclose(value.float(), mine.state_dict()[key].float(), atol=2e-4), key
+
+
+def test_one_pass_gives_every_network_the_same_frames_as_separate_passes(dataset: Dataset) -> None:
+    made = ready(dataset)
+    batch = first_batch(made)
+    assert batch.views is not None
+    frames = _fold([batch.clips, batch.views])
+    clips, views = _unfold(frames, [batch.clips, batch.views])
+    assert torch.equal(clips, batch.clips)
+    assert torch.equal(views, batch.views)
+    assert torch.equal(frames[5], batch.clips[0, 0, :, 5])  # a true RGB frame
+    assert len(frames) == batch.clips.shape[0] * batch.clips.shape[3] + 2 * len(batch.views)
+
+
+@pytest.mark.parametrize("temporal", ["triplet", "local", "invariance"])
+def test_temporal_terms_reach_the_anonymizer_and_the_embedding(temporal: Any, dataset: Dataset) -> None:
+    utility = Utility(encoder="tiny", frames=8, stride=1, temporal=temporal, w_temporal=1.0)
+    made = ready(dataset, utility=utility)
+    batch = first_batch(made)
+    assert batch.clips.shape[1] == utility.views
+    terms = made.step.take("anonymizer", batch)
+    assert terms["temporal"] > 0
+    assert torch.isclose(terms["utility"], terms["action"] + terms["temporal"])
+    before = state(made)["utility"]["embed.0.weight"]
+    made.step.take("auxiliary", batch)
+    assert not torch.equal(before, made.utility.embed[0].weight)
+
+
+def test_the_action_is_asked_of_the_anchor_alone(dataset: Dataset) -> None:
+    utility = Utility(encoder="tiny", frames=8, stride=1, temporal="triplet", w_temporal=0.0)
+    made = ready(dataset, utility=utility)
+    made.utility.eval()
+    batch = first_batch(made)
+    changed = batch.clips.clone()
+    changed[:, 1:] = 0.5
+    first, second = (made.utility.loss(made.utility(c), batch.targets).action for c in (batch.clips, changed))
+    assert torch.allclose(first, second, atol=1e-6)
+
+
+@pytest.mark.parametrize("target", ["negative", "entropy", "uniform"])
+@pytest.mark.parametrize("combine", ["mean", "strongest"])
+def test_supervised_budgets_hide_labels_by_every_aim(target: Any, combine: Any, dataset: Dataset) -> None:
+    budget = replace(LABELS, target=target, combine=combine, members=("mobilenet.v1-0.25",) * 2)
+    made = ready(dataset, budget=budget, w_utility=0.0)
+    batch = first_batch(made)
+    assert batch.labels is not None
+    assert batch.labels.isnan().any()  # an unknown label is no label
+    before = state(made)
+    terms = made.step.take("anonymizer", batch)
+    assert moved(before, made) == {"anonymizer"}
+    made.anonymizer.train(), made.budgets[0].eval(), made.budgets[1].eval()
+    wishes = torch.stack([b.wishes(b(batch.views), batch.labels) for b in made.budgets])
+    assert wishes.shape == (2, len(batch.labels))
+    assert torch.isfinite(terms["anonymizer"])
+
+
+def test_rotation_budget_learns_which_way_up_a_frame_is(dataset: Dataset) -> None:
+    made = ready(dataset, budget=Budget(kind="rotation", members=("mobilenet.v1-0.25",)))
+    batch = first_batch(made)
+    values = [float(made.step.take("budget", batch)["budget_learning"]) for _ in range(12)]
+    assert values[-1] < values[0]
+    assert made.chance == pytest.approx(1.3863, abs=1e-4)
+
+
+def test_clip_budget_tells_videos_apart_by_two_clips(dataset: Dataset) -> None:
+    made = ready(dataset, budget=Budget(kind="clips", members=("tiny",)))
+    batch = first_batch(made)
+    assert batch.views is not None
+    assert batch.views.shape == (4, 2, 3, 8, 32, 32)
+    values = [float(made.step.take("budget", batch)["budget_learning"]) for _ in range(8)]
+    assert values[-1] < values[0]
+
+
+@pytest.mark.parametrize(("bound", "works"), [(0.0, True), (1.0, False)])
+@pytest.mark.parametrize("differentiable", [True, False])
+def test_the_penalty_pulls_exactly_when_the_bound_is_passed(
+    bound: float, works: bool, differentiable: bool, dataset: Dataset
+) -> None:
+    made = ready(
+        dataset,
+        w_utility=0.0,
+        w_budget=0.0,
+        penalty=Penalty(bound=bound, differentiable=differentiable),
+    )
+    batch = first_batch(made)
+    before = state(made)["anonymizer"]
+    if works and not differentiable:  # the released form: a value in the log, nothing to learn from
+        with pytest.raises(RuntimeError, match="does not require grad"):
+            made.step.take("anonymizer", batch)
+        return
+    if not works:
+        terms = made.step.take("anonymizer", batch) if differentiable else {"active": torch.zeros(())}
+        assert terms["active"] == 0
+        weights = dict(made.anonymizer.named_parameters())
+        assert all(torch.equal(before[k], v) for k, v in weights.items())
+        return
+    values = [float(made.step.take("anonymizer", batch)["penalty"]) for _ in range(15)]
+    assert values[-1] < values[0]
+
+
+def test_the_penalty_on_features_is_measured_by_the_utility_net(dataset: Dataset) -> None:
+    made = ready(dataset, w_budget=0.0, w_utility=0.0, penalty=Penalty(bound=0.0, of="features"))
+    terms = made.step.take("anonymizer", first_batch(made))
+    assert terms["penalty"] > 0
+
+
+def test_budget_nets_of_an_ensemble_learn_as_if_they_were_alone(dataset: Dataset) -> None:
+    together = ready(dataset, budget=Budget(members=("mobilenet.v1-0.25", "mobilenet.v1-0.25")))
+    alone = ready(dataset)
+    alone.budgets[0].load_state_dict(together.budgets[0].state_dict())
+    batch = first_batch(together)
+    for made in (together, alone):
+        made.step.take("budget", batch)
+    for key, value in alone.budgets[0].state_dict().items():
+        assert torch.allclose(value.float(), together.budgets[0].state_dict()[key].float(), atol=1e-6)
+
+
+def test_sureness_is_the_share_of_partners_found() -> None:
+    class Net:
+        settings = Budget()
+
+    rows = torch.eye(4)[:, None].repeat(1, 2, 1)
+    assert sureness([Net()], [rows], None) == 1  # type: ignore[list-item]
+    crossed = torch.stack((torch.eye(4), torch.eye(4).roll(1, 0)), 1)
+    assert sureness([Net()], [crossed], None) == 0  # type: ignore[list-item]
+
+
+def test_frozen_batch_norm_stays_as_it_came(dataset: Dataset) -> None:
+    made = ready(dataset, utility=Utility(encoder="tiny", frames=8, stride=1, freeze_norm=True))
+    names = [n for n, _ in made.utility.named_buffers() if "running_mean" in n]
+    before = {n: made.utility.get_buffer(n).clone() for n in names}
+    made.step.take("utility", first_batch(made))
+    assert all(torch.equal(made.utility.get_buffer(n), before[n]) for n in names)
+
+
+def test_low_precision_trains_and_keeps_losses_in_float32(tmp_path: Path, dataset: Dataset) -> None:
+    made = ready(dataset, precision="bf16-mixed")
+    terms = made.step.take("anonymizer", first_batch(made))
+    assert terms["anonymizer"].dtype == torch.float32
+    assert torch.isfinite(terms["anonymizer"])
