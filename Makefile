@@ -28,6 +28,14 @@ bench: $(SETUP)-dev
 	$(BIN)/python benchmarks/encoders.py
 	$(BIN)/python benchmarks/extract.py --hour
 	$(BIN)/python benchmarks/tasks.py
+	$(BIN)/python benchmarks/splavu_training.py --videos 512 --width 256 --epochs 10 --rows 4096
+	$(BIN)/python benchmarks/latent_study.py build/bench/latent --size tiny --seeds 5 --variants "quantise 2" "erase both 1/4"
+	$(BIN)/python benchmarks/gait.py build/bench/gait --seeds 20 --rows veil
+	$(BIN)/python benchmarks/pixel_attackers.py build/bench/pixels --twin-size tiny --epochs 4 --networks tiny@own
+	$(BIN)/python benchmarks/pixel_inference.py --seconds 2
+	$(BIN)/python benchmarks/pixel_cost.py
+	$(BIN)/python benchmarks/minimax.py --width 16 --size 64 --batch 4 --frames 8
+	$(BIN)/python benchmarks/pixel_study.py build/bench/study --scale try --seeds 5 --rows "downsample 4×" SPAct veil-pixel
 
 format: $(SETUP)-dev
 	$(BIN)/ruff check --fix .

@@ -126,7 +126,7 @@ def fit(job: Job) -> str:
         return "trained; its output depends on the batch and is not stored"
     anonymizer = LatentAnonymizer.from_pretrained(job.place / "run")
     if anonymizer.wants_noise:
-        anonymizer.key = NoiseKey(bytes([job.seed]) * 32)
+        anonymizer.key = NoiseKey(bytes([job.seed % 256]) * 32)
     for twin in TWINS.values():
         anonymize(raw_store(job, twin), job.place / f"{twin}-features", anonymizer, device="cpu")
     return "anonymized"

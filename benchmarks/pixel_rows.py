@@ -1,0 +1,303 @@
+"""The pixel anonymizers that `pixel_study` compares, by name, and at what scale they are trained."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Literal
+
+from videoveil.anonymizers.pixel.config import (
+    Grey,
+    Levels,
+    LowResolution,
+    NoiseFloor,
+    Outline,
+    StageConfig,
+    UNet,
+    UNetPP,
+)
+from videoveil.encoders.registry import EMBEDDED
+from videoveil.recipes import (
+    PixelRecipe,
+    noisy_features,
+    penalty,
+    spact,
+    ted_spad,
+    veil_pixel,
+    veil_pixel_plain,
+    vita,
+)
+from videoveil.training.minimax_settings import Budget, Phase, Rates, Start
+
+if TYPE_CHECKING:
+    from videoveil.attacks.frames import ClipConfig, FrameConfig
+    from videoveil.tasks.action.network import NetworkConfig
+
+Family = Literal["classical", "published", "ours"]
+RAW = "raw"
+
+
+@dataclass(frozen=True)
+class Scale:
+    """How large everything is: frames of `size`², the width of UNets, epochs."""
+
+    name: str
+    twin: str  # size of the action twin
+    surveillance: str  # and of the twin with anomalies
+    size: int
+    frames: int
+    width: int  # of a UNet that is published with 64
+    own_width: int  # of ours
+    utility: str  # f_T and the fresh f'_T
+    budget: str  # f_B
+    attackers: tuple[str, ...]  # fresh f'_B on frames
+    clip_attackers: tuple[str, ...]  # and on clips
+    start: Start
+    epochs: int  # of the minimax
+    target_epochs: int  # of fresh utility nets
+    attack_epochs: int
+    batch: int
+    precision: str
+    own_weights: bool = False  # f_T and f'_T start from the weights that come with their network, not from random ones
+    stride: int = 2  # source frames from one frame of a clip to the next
+    augment: str = "weak"  # of clips, for f_T, f'_T and clip attackers
+    image_augment: str = "weak-image"  # of frames, for their attackers
+    attack_test: str = ""  # how test pictures are cut for attackers; empty: their own default
+    views: int = 5  # of a test video, for everybody
+    frame_views: int = 4  # of a training video in an epoch, for attackers on frames
+    clip_views: int = 2  # and on clips
+    target_rate: float = 1e-3  # of fresh utility nets
+    target_batch: int = 32
+    attack_batch: int = 32
+    clip_attack_epochs: int = 0  # 0: as on frames
+
+    def target(self, workers: int) -> NetworkConfig:
+        """How a fresh f'_T learns."""
+        from videoveil.tasks.action.network import NetworkConfig
+
+        return NetworkConfig(
+            encoder=self.utility,
+            weights="" if self.own_weights else "random",
+            size=self.size,
+            stride=self.stride,
+            augment=self.augment,
+            clips=self.views,
+            epochs=self.target_epochs,
+            batch=self.target_batch,
+            learning_rate=self.target_rate,
+            warmup_epochs=1,
+            precision=self.precision,
+            workers=workers,
+            checkpoint_every=1000,
+        )
+
+    def frame_attack(self, workers: int) -> FrameConfig:
+        """How fresh attackers on frames learn."""
+        from videoveil.attacks.frames import FrameConfig
+
+        return FrameConfig(
+            networks=self.attackers,
+            augment=self.image_augment,
+            per_video=self.frame_views,
+            frames=self.views,
+            epochs=self.attack_epochs,
+            **self._attack(workers),
+        )
+
+    def clip_attack(self, workers: int) -> ClipConfig:
+        """And on clips."""
+        from videoveil.attacks.frames import ClipConfig
+
+        return ClipConfig(
+            networks=self.clip_attackers,
+            augment=self.augment,
+            per_video=self.clip_views,
+            clips=self.views,
+            epochs=self.clip_attack_epochs or self.attack_epochs,
+            **self._attack(workers),
+        )
+
+    def _attack(self, workers: int) -> dict[str, Any]:
+        return {
+            **({"test": self.attack_test} if self.attack_test else {}),
+            "size": self.size,
+            "batch": self.attack_batch,
+            "workers": workers,
+            "precision": self.precision,
+            "checkpoint_every": 1000,
+        }
+
+
+SCALES = {
+    scale.name: scale
+    for scale in (
+        Scale(
+            name="gpu",
+            twin="medium",
+            surveillance="small",
+            size=64,
+            frames=8,
+            width=64,
+            own_width=32,
+            utility="r3d.18",
+            budget="resnet.18",
+            attackers=("resnet.18", "tiny@own"),
+            clip_attackers=("r3d.18", "tiny@own"),
+            start=Start(
+                identity_epochs=15, identity_goal=0.015, utility_epochs=15, budget_epochs=15, rate=1e-3
+            ),
+            epochs=50,
+            target_epochs=40,
+            attack_epochs=20,
+            batch=24,
+            precision="bf16-mixed",
+        ),
+        Scale(
+            name="cpu",
+            twin="small",
+            surveillance="small",
+            size=48,
+            frames=8,
+            width=8,
+            own_width=8,
+            utility="tiny",
+            budget="mobilenet.v1-0.25",
+            attackers=("mobilenet.v1-0.5", "tiny@own"),
+            clip_attackers=("tiny@own",),
+            start=Start(
+                identity_epochs=15, identity_goal=0.02, utility_epochs=15, budget_epochs=15, rate=1e-3
+            ),
+            epochs=25,
+            target_epochs=40,
+            attack_epochs=15,
+            batch=24,
+            precision="32-true",
+        ),
+        Scale(
+            name="try",
+            twin="tiny",
+            surveillance="tiny",
+            size=32,
+            frames=4,
+            width=4,
+            own_width=4,
+            utility="tiny",
+            budget="mobilenet.v1-0.25",
+            attackers=("mobilenet.v1-0.25",),
+            clip_attackers=("tiny@own",),
+            start=Start(identity_epochs=1, utility_epochs=1, budget_epochs=1),
+            epochs=1,
+            target_epochs=1,
+            attack_epochs=1,
+            batch=8,
+            precision="32-true",
+        ),
+    )
+}
+
+
+@dataclass(frozen=True)
+class Row:
+    """A classical obfuscation by its method's name, or a recipe."""
+
+    family: Family
+    recipe: PixelRecipe | None = None
+    method: str = ""  # of `anonymizers.obfuscate`, with the theatre's own boxes
+    told: bool = False  # its budget nets are told what the attack will ask
+    anomaly: bool = False  # also scored on anomalies
+
+
+def scaled(recipe: PixelRecipe, scale: Scale, **changes: Any) -> PixelRecipe:
+    """A recipe at the scale of the study: all of one size, one kind of f_T and f_B, the same epochs."""
+    own = recipe.settings
+    budget = own.budget
+    encoder = scale.utility
+    if any(phase.turn == "restyle" for phase in own.phases) and encoder == "tiny":
+        encoder = "r3d.18"  # the loss looks at its layers
+    if budget is not None:
+        members = (scale.utility if budget.kind == "clips" else scale.budget,) * len(budget.members)
+        budget = replace(budget, members=members, source="video")
+    return replace(
+        recipe,
+        stages=tuple(_width(stage, recipe.name, scale) for stage in recipe.stages),
+        settings=replace(
+            own,
+            utility=replace(own.utility, encoder=encoder, frames=scale.frames),
+            budget=budget,
+            size=scale.size,
+            epochs=scale.epochs if own.epochs else 0,
+            batch=scale.batch,
+            privacy_batch=scale.batch,
+            start=scale.start,
+            precision=scale.precision,
+            keep_every=10,
+            checkpoint_every=1000,
+            **changes,
+        ),
+    )
+
+
+def _width(stage: StageConfig, name: str, scale: Scale) -> StageConfig:
+    if isinstance(stage, UNet):
+        return replace(stage, width=scale.own_width if name.startswith("veil") else scale.width)
+    if isinstance(stage, UNetPP) and scale.name != "gpu":
+        return UNet(width=scale.width)  # fourteen million weights are too many for two cores
+    if isinstance(stage, LowResolution) and stage.size:
+        return replace(stage, size=max(2, round(stage.size * scale.size / 112)))
+    return stage
+
+
+FAST = Rates(anonymizer=3e-4, utility=3e-4, budget=3e-4)  # fewer steps than published, so larger ones
+
+
+def code(name: str, *stages: StageConfig) -> PixelRecipe:
+    """Stages that need no training, as a recipe."""
+    return PixelRecipe(
+        name=name, stages=stages, settings=replace(spact().settings, epochs=0, budget=Budget())
+    )
+
+
+def rows(scale: Scale) -> dict[str, Row]:
+    """What is compared, by name."""
+
+    def published(recipe: PixelRecipe, **changes: Any) -> PixelRecipe:
+        return scaled(recipe, scale, rates=FAST, **changes)
+
+    def ours(recipe: PixelRecipe, **changes: Any) -> PixelRecipe:
+        return scaled(recipe, scale, **changes)
+
+    short = scale.size // 4
+    found = {
+        "downsample 2×": Row("classical", code("down2", LowResolution(factor=2, up="bilinear"))),
+        "downsample 4×": Row("classical", code("down4", LowResolution(factor=4, up="bilinear"))),
+        "blacken": Row("classical", method="blacken"),
+        "strong blur": Row("classical", method="strong-blur"),
+        "weak blur": Row("classical", method="weak-blur"),
+        "SPAct": Row("published", published(spact()), anomaly=True),
+        "TeD-SPAD": Row("published", published(ted_spad()), anomaly=True),
+        **{f"penalty, B={b:g}": Row("published", published(penalty(b))) for b in (0.3, 0.5, 0.7, 0.9)},
+        "VITA, told": Row("published", published(vita()), told=True),
+        "Noisy-Features": Row("published", published(noisy_features())),
+        "grey code": Row("ours", code("grey", Grey(), LowResolution(size=short, up="bilinear"), Levels(4))),
+        "veil-pixel": Row("ours", ours(veil_pixel()), anomaly=True),
+        "veil-pixel, no attackers": Row("ours", ours(veil_pixel_plain())),
+    }
+    return found
+
+
+def candidates(scale: Scale) -> dict[str, Row]:
+    """What our default was chosen from, on validation seeds."""
+    base = veil_pixel()
+    plain = veil_pixel_plain()
+    found: dict[str, Row] = {}
+    for size in (10, 14, 28):
+        for levels in (2, 4):
+            stages = (UNet(width=16), Grey(), LowResolution(size=size * 2, up="bilinear"), Levels(levels))
+            found[f"code {size} levels {levels}"] = Row("ours", scaled(replace(base, stages=stages), scale))
+            found[f"code {size} levels {levels}, no attackers"] = Row(
+                "ours", scaled(replace(plain, stages=stages), scale)
+            )
+    noisy = (UNet(width=16), Grey(), LowResolution(size=28, up="bilinear"), NoiseFloor(sigma=0.2))
+    found["code 14 noise .2"] = Row("ours", scaled(replace(base, stages=noisy), scale))
+    more = replace(base.settings, phases=(Phase("anonymizer", 4), Phase("auxiliary", 2)), w_budget=3.0)
+    found["veil-pixel, budget ×3"] = Row("ours", scaled(replace(base, settings=more), scale))
+    return found
