@@ -26,6 +26,7 @@ from videoveil.recipes import (
     veil_pixel_plain,
     vita,
 )
+from videoveil.recipes.veil_pixel import veil_pixel_attackers
 from videoveil.training.minimax_settings import Budget, Phase, Rates, Start
 
 if TYPE_CHECKING:
@@ -57,12 +58,15 @@ class Scale:
     attack_epochs: int
     batch: int
     precision: str
-    own_weights: bool = False  # f_T and f'_T start from the weights that come with their network, not from random ones
+    own_weights: bool = (
+        False  # f_T and f'_T start from the weights that come with their network, not from random ones
+    )
     stride: int = 2  # source frames from one frame of a clip to the next
     augment: str = "weak"  # of clips, for f_T, f'_T and clip attackers
     image_augment: str = "weak-image"  # of frames, for their attackers
     attack_test: str = ""  # how test pictures are cut for attackers; empty: their own default
-    views: int = 5  # of a test video, for everybody
+    views: int = 5  # of a test video, for attackers
+    target_clips: int = 10  # and for f'_T
     frame_views: int = 4  # of a training video in an epoch, for attackers on frames
     clip_views: int = 2  # and on clips
     target_rate: float = 1e-3  # of fresh utility nets
@@ -80,11 +84,11 @@ class Scale:
             size=self.size,
             stride=self.stride,
             augment=self.augment,
-            clips=self.views,
+            clips=self.target_clips,
             epochs=self.target_epochs,
             batch=self.target_batch,
             learning_rate=self.target_rate,
-            warmup_epochs=1,
+            warmup_epochs=1 if self.own_weights else 2,
             precision=self.precision,
             workers=workers,
             checkpoint_every=1000,
@@ -155,29 +159,47 @@ SCALES = {
             name="cpu",
             twin="small",
             surveillance="small",
-            size=48,
-            frames=8,
-            width=8,
-            own_width=8,
+            size=64,
+            frames=16,
+            width=4,
+            own_width=4,
             utility="tiny",
             budget="mobilenet.v1-0.25",
-            attackers=("mobilenet.v1-0.5", "tiny@own"),
+            attackers=("tiny@own",),  # from scratch, 192 videos teach a network of frames next to nothing
             clip_attackers=("tiny@own",),
             start=Start(
-                identity_epochs=15, identity_goal=0.02, utility_epochs=15, budget_epochs=15, rate=1e-3
+                identity_epochs=10,
+                identity_goal=0.05,
+                identity_warmup=1,
+                identity_rate=3e-3,
+                utility_epochs=2,
+                budget_epochs=2,
+                rate=1e-3,
             ),
-            epochs=25,
-            target_epochs=40,
-            attack_epochs=15,
-            batch=24,
+            epochs=4,
+            target_epochs=12,
+            attack_epochs=10,
+            batch=16,
             precision="32-true",
+            own_weights=True,
+            stride=1,  # what its weights were learnt with: at 2 it loses ten points
+            augment="ted-spad-weak",  # crops alone: other colours and erased parts need more epochs
+            image_augment="ted-spad-weak",
+            attack_test="ted-spad-test",
+            target_clips=5,
+            frame_views=2,
+            clip_views=1,
+            target_rate=2e-3,
+            target_batch=16,
+            attack_batch=16,
+            clip_attack_epochs=16,
         ),
         Scale(
             name="try",
             twin="tiny",
             surveillance="tiny",
             size=32,
-            frames=4,
+            frames=6,
             width=4,
             own_width=4,
             utility="tiny",
@@ -211,8 +233,9 @@ def scaled(recipe: PixelRecipe, scale: Scale, **changes: Any) -> PixelRecipe:
     own = recipe.settings
     budget = own.budget
     encoder = scale.utility
+    weights = str(EMBEDDED / f"{encoder}.safetensors") if scale.own_weights else ""
     if any(phase.turn == "restyle" for phase in own.phases) and encoder == "tiny":
-        encoder = "r3d.18"  # the loss looks at its layers
+        encoder, weights = "r3d.18", ""  # the loss looks at its layers
     if budget is not None:
         members = (scale.utility if budget.kind == "clips" else scale.budget,) * len(budget.members)
         budget = replace(budget, members=members, source="video")
@@ -221,7 +244,14 @@ def scaled(recipe: PixelRecipe, scale: Scale, **changes: Any) -> PixelRecipe:
         stages=tuple(_width(stage, recipe.name, scale) for stage in recipe.stages),
         settings=replace(
             own,
-            utility=replace(own.utility, encoder=encoder, frames=scale.frames),
+            utility=replace(
+                own.utility,
+                encoder=encoder,
+                weights=weights,
+                frames=scale.frames,
+                stride=scale.stride,
+                augment=scale.augment if scale.own_weights else own.utility.augment,
+            ),
             budget=budget,
             size=scale.size,
             epochs=scale.epochs if own.epochs else 0,
@@ -278,26 +308,33 @@ def rows(scale: Scale) -> dict[str, Row]:
         "VITA, told": Row("published", published(vita()), told=True),
         "Noisy-Features": Row("published", published(noisy_features())),
         "grey code": Row("ours", code("grey", Grey(), LowResolution(size=short, up="bilinear"), Levels(4))),
-        "veil-pixel": Row("ours", ours(veil_pixel()), anomaly=True),
+        "veil-pixel": Row("ours", veil_pixel(), anomaly=True),
         "veil-pixel, no attackers": Row("ours", ours(veil_pixel_plain())),
+        "veil-pixel, attackers": Row("ours", ours(veil_pixel_attackers())),
     }
     return found
 
 
 def candidates(scale: Scale) -> dict[str, Row]:
-    """What our default was chosen from, on validation seeds."""
-    base = veil_pixel()
-    plain = veil_pixel_plain()
-    found: dict[str, Row] = {}
-    for size in (10, 14, 28):
+    """What our default was chosen from, on validation seeds; sizes are shares of the frame's short side."""
+    side = scale.size
+    found: dict[str, Row] = {"grey": Row("ours", code("only-grey", Grey()))}
+    for share in (0.5, 0.35, 0.25, 0.15):
+        small = LowResolution(size=max(2, round(share * side)), up="bilinear")
+        found[f"colour {share:g}"] = Row("ours", code("colour", small))
+        found[f"grey {share:g}"] = Row("ours", code("grey", Grey(), small))
         for levels in (2, 4):
-            stages = (UNet(width=16), Grey(), LowResolution(size=size * 2, up="bilinear"), Levels(levels))
-            found[f"code {size} levels {levels}"] = Row("ours", scaled(replace(base, stages=stages), scale))
-            found[f"code {size} levels {levels}, no attackers"] = Row(
-                "ours", scaled(replace(plain, stages=stages), scale)
-            )
-    noisy = (UNet(width=16), Grey(), LowResolution(size=28, up="bilinear"), NoiseFloor(sigma=0.2))
-    found["code 14 noise .2"] = Row("ours", scaled(replace(base, stages=noisy), scale))
-    more = replace(base.settings, phases=(Phase("anonymizer", 4), Phase("auxiliary", 2)), w_budget=3.0)
-    found["veil-pixel, budget ×3"] = Row("ours", scaled(replace(base, settings=more), scale))
+            stages = (Grey(), small, Levels(levels))
+            found[f"grey {share:g} levels {levels}"] = Row("ours", code("grey-levels", *stages))
+    for share in (1.0, 0.75, 0.5):
+        for threshold in (0.1, 0.15, 0.25):
+            stage = Outline(max(2, round(share * side)), threshold)
+            found[f"outline {share:g} threshold {threshold:g}"] = Row("ours", code("outline", stage))
+    found["outline, soft"] = Row(
+        "ours", code("soft", Outline(), LowResolution(size=max(2, round(0.35 * side)), up="bilinear"))
+    )
+    found["outline, noise .2"] = Row("ours", code("noisy", Outline(), NoiseFloor(sigma=0.2)))
+    attackers = veil_pixel_attackers()
+    more = replace(attackers.settings, phases=(Phase("anonymizer", 4), Phase("auxiliary", 2)), w_budget=3.0)
+    found["veil-pixel, attackers ×3"] = Row("ours", scaled(replace(attackers, settings=more), scale))
     return found

@@ -26,6 +26,7 @@ import torch
 from demo_page import Story, tell, write_page
 from rich.console import Console
 
+from videoveil import files
 from videoveil.anonymizers import LatentAnonymizer
 from videoveil.attacks.attributes import AttackConfig, AttributeAttack, Input, Rows, rows
 from videoveil.attacks.features import SUITE, attacker, split
@@ -66,6 +67,7 @@ WORKS = {
 # The twin's 192 training videos make one step per epoch where the paper has seven: a faster rate makes up for it
 SPLAVU = replace(splavu_hmdb51(), epochs=120, learning_rate=5e-4, evaluate_every=12)
 RECIPES = {"splavu": SPLAVU, "veil": veil()}
+OURS = (".demo", "report.html")  # by either of them a folder is known as that of an earlier demo
 ATTACKS: dict[str, Input] = {
     "static": "static",
     "moving": "clip",
@@ -213,7 +215,11 @@ def submit(demo: Demo, pool: Executor, variant: str) -> dict[str, Future[Score]]
 
 
 def clear(demo: Demo) -> None:
-    """Remove what an earlier demo left, and nothing else."""
+    """Remove what an earlier demo left, and nothing else; a folder that is somebody else's is refused."""
+    folder = demo.folder
+    if folder.exists() and any(folder.iterdir()) and not any((folder / name).exists() for name in OURS):
+        raise SystemExit(f"{folder}: is not empty and not of an earlier demo; choose another folder")
+    files.write_text(folder / OURS[0], "What is in this folder is made anew by every demo.\n")
     for old in ("raw", *demo.recipes, *(work.twin for work in demo.works.values())):
         shutil.rmtree(demo.folder / old, ignore_errors=True)
 

@@ -18,7 +18,9 @@ from tests.features.conftest import film_folder, tree
 from tests.tasks.make_store import action_store, anomaly_store, damage, detection_store, grey_video
 from tests.tasks.mgfn.synthetic import make_videos
 from tests.tasks.tridet.make import CLASSES, some_videos
+from videoveil.anonymizers.pixel import Grey, LowResolution, PixelAnonymizer, pixel
 from videoveil.cli import app, main
+from videoveil.data import twins
 from videoveil.features.store import FeatureStore
 
 VEIL = [sys.executable, "-m", "videoveil.cli"]
@@ -43,6 +45,9 @@ SURFACE = {
         "--workers",
         "--device",
         "--skip-bad",
+        "--anonymizer",
+        "--key",
+        "--eight-bit",
         "--option",
         "--json",
     },
@@ -52,6 +57,7 @@ SURFACE = {
         "--task",
         "--model",
         "--anonymizer",
+        "--pixels",
         "--key",
         "--out",
         "--plot",
@@ -60,8 +66,29 @@ SURFACE = {
         "--least",
         "--device",
     },
-    "score": {"run", "--device", "--features", "--data", "--dataset", "--split", "--option", "--json"},
-    "train": {"recipe", "--features", "--out", "--split", "--seed", "--device", "--json"},
+    "score": {
+        "run",
+        "--device",
+        "--features",
+        "--data",
+        "--dataset",
+        "--split",
+        "--anonymizer",
+        "--eight-bit",
+        "--option",
+        "--json",
+    },
+    "train": {
+        "recipe",
+        "--features",
+        "--data",
+        "--out",
+        "--split",
+        "--set",
+        "--seed",
+        "--device",
+        "--json",
+    },
     "train-task": {
         "task",
         "--out",
@@ -74,6 +101,8 @@ SURFACE = {
         "--seed",
         "--device",
         "--cut",
+        "--anonymizer",
+        "--eight-bit",
         "--option",
         "--json",
     },
@@ -291,7 +320,7 @@ def test_a_probe_is_trained_scored_and_asked_about_a_video(
         ([*train[:-4], "--set", "epochs=31"], "a run with other epochs"),
         ([*train, "--seed", "1"], "a run with other seed"),
         (["score", run, "--split", "val"], "no items in split 'val'; there are"),
-        (["score", run, "-o", "seed=1"], "--option belongs to --data"),
+        (["score", run, "-o", "seed=1"], "belong to --data"),
         (["score", run, "--dataset", "x", "--features", store], "has no dataset 'x'"),
         (["predict", film, "--task", "anomaly", "--model", run], "trained for action, not for anomaly"),
         ([*ask, "--weights", "random"], "give the encoder's weights with --weights"),
@@ -426,3 +455,144 @@ def test_features_are_anonymized_by_a_run_and_say_so(
         message = inside(capsys, *arguments, code=2)
         assert says in message
         assert message.startswith("veil: ")
+
+
+def test_pictures_go_through_a_pixel_anonymizer_on_every_way_that_takes_one(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Features, a network on clips, its score and its answer, all behind the same anonymizer."""
+    films, hide = tmp_path / "films", tmp_path / "hide"
+    for n in range(4):
+        grey_video(films / ("train" if n < 2 else "test") / ("above", "below")[n % 2] / f"f{n}.mp4", n % 2, n)
+    made = pixel(Grey(), LowResolution(8))
+    made.save_pretrained(hide)
+    device = ["--device", "cpu"]
+    store, run, data = tmp_path / "store", tmp_path / "run", ["--data", f"folder:{films}"]
+    inside(capsys, "extract", f"folder:{films}", store, "--anonymizer", hide, "--eight-bit", *device)
+    facts = FeatureStore.open(store).encoder["pixels"]
+    assert (facts["hash"], facts["eight_bit"]) == (made.content_hash(), True)
+    assert "another" in inside(capsys, "extract", f"folder:{films}", store, *device, code=2)
+
+    small = [word for text in ("encoder=tiny", "size=32", "epochs=1", "clips=2") for word in ("--set", text)]
+    inside(capsys, "train-task", "action-network", *data, "--out", run, "--anonymizer", hide, *small, *device)
+    assert "give the data with it" in inside(capsys, "score", run, *device, code=2)
+    assert "belong to --data" in inside(capsys, "score", run, "--anonymizer", hide, code=2)
+    found = json.loads(inside(capsys, "score", run, *data, "--anonymizer", hide, "--json", *device))
+    assert found["items"] == 2
+    ask = ["predict", films / "test" / "above" / "f2.mp4", "--task", "action", "--model", run, *device]
+    assert "give it with --pixels" in inside(capsys, *ask, code=2)
+    assert len(json.loads(inside(capsys, *ask, "--pixels", hide))["spans"]) == 2
+    wrong = ["train-task", "action", "--features", store, "--out", tmp_path / "p", "--anonymizer", hide]
+    assert "are for pictures" in inside(capsys, *wrong, code=2)
+
+
+SMALL = {
+    "stages": '[{"kind": "unet", "width": 4}]',
+    "settings.size": "32",
+    "settings.utility.encoder": "tiny",
+    "settings.budget.members": '["mobilenet.v1-0.25"]',
+    "settings.batch": "16",
+    "settings.privacy_batch": "16",
+    "settings.epochs": "2",
+    "settings.keep_every": "1",
+    "settings.start.identity_epochs": "1",
+    "settings.start.utility_epochs": "1",
+    "settings.start.budget_epochs": "1",
+}
+
+
+def small(**others: str) -> list[str]:
+    """A pixel recipe made small enough for a test."""
+    return [word for key, value in {**SMALL, **others}.items() for word in ("--set", f"{key}={value}")]
+
+
+@pytest.fixture(scope="module")
+def twin(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("twin") / "vphmdb"
+    twins.make("vphmdb", root, size="tiny")
+    return root
+
+
+def test_a_pixel_anonymizer_is_trained_from_videos_pictured_and_looked_through(
+    tmp_path: Path, twin: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run, store = tmp_path / "run", tmp_path / "store"
+    train = ["train", "spact", "--data", f"vphmdb:{twin}", "--out", run, "--device", "cpu", *small()]
+    said = inside(capsys, *train)
+    loaded = PixelAnonymizer.from_pretrained(run)
+    assert f"spact: anonymizer {loaded.content_hash()[:12]} for frames, trained at 32² → {run}" in said
+    assert f"`veil extract NAME:ROOT OUT --anonymizer {run}`" in said
+    assert sorted(path.name for path in (run / "pictures").iterdir()) == [
+        "curves.png",
+        "epoch-0001.png",
+        "epoch-0002.png",
+        "progression.png",
+        "strip.png",
+    ]
+    recipe = json.loads((run / "run.json").read_text())["recipe"]
+    assert (recipe["name"], recipe["settings"]["epochs"], recipe["settings"]["size"]) == ("spact", 2, 32)
+    weights = (run / "model.safetensors").read_bytes()
+    again = json.loads(inside(capsys, *train, "--json"))  # finds it done
+    assert again == {"hash": loaded.content_hash(), "recipe": "spact", "run": str(run), "size": 32}
+    assert (run / "model.safetensors").read_bytes() == weights
+    other = inside(capsys, *train, "--set", "settings.epochs=3", code=2)
+    assert "holds a run with other recipe" in other
+
+    encoder = [
+        "--encoder",
+        "tiny",
+        "--weights",
+        run / "utility.safetensors",
+        "--clips",
+        "1",
+        "--device",
+        "cpu",
+    ]
+    inside(capsys, "extract", f"vphmdb:{twin}", store, "--anonymizer", run, *encoder)
+    assert FeatureStore.open(store).encoder["pixels"]["hash"] == loaded.content_hash()
+
+
+def test_a_supervised_baseline_learns_from_the_attributes_of_videos(
+    tmp_path: Path, twin: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    changes = {"settings.budget.source": "video", "settings.epochs": "1", "settings.keep_every": "0"}
+    made = inside(capsys, "train", "vita", "--data", f"vphmdb:{twin}", "--out", tmp_path / "run", "--device", "cpu",
+                  "--json", *small(**changes))  # fmt: skip
+    assert json.loads(made)["recipe"] == "vita"
+    history = [json.loads(line) for line in (tmp_path / "run" / "history.jsonl").read_text().splitlines()]
+    assert 0 < history[-1]["chance"] < 1  # of attributes, not of pairs
+    assert [path.name for path in sorted((tmp_path / "run" / "pictures").iterdir())] == [
+        "curves.png",
+        "strip.png",
+    ]
+
+
+def test_wrong_input_to_a_pixel_training_is_one_message_and_exit_code_2(
+    tmp_path: Path, twin: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data, out = f"vphmdb:{twin}", ["--out", tmp_path / "run", "--device", "cpu"]
+    for arguments, says in (
+        (
+            ["spact", "--features", "store"],
+            "spact makes a pixel anonymizer: give --data NAME:ROOT, not --features",
+        ),
+        (["spact"], "give --data NAME:ROOT"),
+        (["spact", "--data", data, "--features", "store"], "not --features"),
+        (["splavu", "--data", data], "splavu makes a latent anonymizer: give --features STORE"),
+        (["veil", "--features", "store", "--set", "epochs=2"], "not --data or --set"),
+        (["spact", "--data", data, "--data", data], "videos were given before"),
+        (["spact-released", "--data", data], "its budget nets look at images; give a dataset of images"),
+        (["spact", "--data", data, "--set", "settings.epoch=2"], "no setting 'settings.epoch'"),
+        (["spact", "--data", data, "--set", "settings.epochs=two"], "epochs='two': must be a whole number"),
+        (
+            ["spact", "--data", data, "--set", "settings.epochs"],
+            "--set 'settings.epochs': write it as KEY=VALUE",
+        ),
+        (["spact", "--data", data, "--set", "settings.utility.encoder=r3d.19"], "no encoder 'r3d.19'"),
+        (["spact", "--data", f"vphmdb:{tmp_path / 'none'}"], "no such folder"),
+        (["spakt", "--data", data], "no recipe 'spakt'; there are veil, "),
+    ):
+        message = inside(capsys, "train", *arguments, *out, code=2)
+        assert says in message, arguments
+        assert message.startswith("veil: ")
+        assert "Traceback" not in message

@@ -172,5 +172,14 @@ def test_next_demo_clears_what_the_last_one_left_and_nothing_else(demo_module: A
     demo = demo_module.Demo(tmp_path)
     for name in ("raw", "veil", "vphmdb", "mine"):
         (tmp_path / name).mkdir()
+    (tmp_path / "report.html").touch()
     demo_module.clear(demo)
-    assert [path.name for path in tmp_path.iterdir()] == ["mine"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == [".demo", "mine", "report.html"]
+
+
+def test_a_folder_that_no_demo_made_is_left_alone(demo_module: Any, tmp_path: Path) -> None:
+    (tmp_path / "raw").mkdir()
+    (tmp_path / "raw" / "holiday.mp4").touch()
+    with pytest.raises(SystemExit, match="choose another folder"):
+        demo_module.clear(demo_module.Demo(tmp_path))
+    assert (tmp_path / "raw" / "holiday.mp4").exists()

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -67,32 +67,21 @@ def test_a_damaged_description_is_an_error_and_not_a_new_run(tmp_path: Path) -> 
         claim(tmp_path, MINE, "")
 
 
-@pytest.mark.slow
-def test_of_two_that_come_at_once_with_different_runs_one_gets_the_folder(tmp_path: Path) -> None:
-    code = (
-        "import sys\nfrom pathlib import Path\nfrom videoveil.errors import UsageError\n"
-        "from videoveil.recipes.runs import claim\n"
-        "print('ready', flush=True); sys.stdin.readline()\n"
-        "try:\n    claim(Path(sys.argv[1]), {'seed': int(sys.argv[2])}, '')\n    print('mine')\n"
-        "except UsageError as error:\n    print(error)\n"
-    )
-    processes = [
-        subprocess.Popen(
-            [sys.executable, "-c", code, str(tmp_path / "run"), str(seed)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        for seed in (1, 2)
-    ]
-    for process in processes:
-        assert process.stdout is not None
-        assert process.stdout.readline() == "ready\n"
-    for process in processes:
-        assert process.stdin is not None
-        process.stdin.write("\n")
-        process.stdin.flush()
-    said = [process.communicate(timeout=60)[0].strip() for process in processes]
-    assert sorted(text == "mine" for text in said) == [False, True], said
-    winner = said.index("mine") + 1
-    assert json.loads((tmp_path / "run" / RUN).read_text())["seed"] == winner
+def test_of_several_that_come_at_once_with_different_runs_one_gets_the_folder(tmp_path: Path) -> None:
+    together = threading.Barrier(8)
+
+    def come(seed: int) -> str:
+        together.wait()
+        try:
+            claim(tmp_path / "run", {"seed": seed}, f"seed: {seed}\n")
+        except UsageError as error:
+            return str(error)
+        return "mine"
+
+    with ThreadPoolExecutor(8) as pool:
+        said = list(pool.map(come, range(8)))
+    assert said.count("mine") == 1
+    assert all(text == "mine" or "holds a run with other seed" in text for text in said)
+    assert json.loads((tmp_path / "run" / RUN).read_text())["seed"] == said.index("mine")
+    assert (tmp_path / "run" / YAML).read_text() == f"seed: {said.index('mine')}\n"
+    assert sorted(path.name for path in (tmp_path / "run").iterdir()) == [YAML, RUN]

@@ -7,6 +7,7 @@ from videoveil.recipes.adversaries import splavu_adversaries, veil_adversaries
 from videoveil.recipes.fitting import Evaluate, fit
 from videoveil.recipes.gait import splavu_gait, veil_gait
 from videoveil.recipes.latent import LatentRecipe, Origin
+from videoveil.recipes.looking import Looker, middle_clip, picture_run
 from videoveil.recipes.noisy_features import noisy_features
 from videoveil.recipes.penalty import penalty
 from videoveil.recipes.pixel import PixelRecipe
@@ -24,7 +25,7 @@ from videoveil.recipes.splavu import (
 )
 from videoveil.recipes.ted_spad import ted_spad
 from videoveil.recipes.veil import veil, veil_bottleneck, veil_noise, veil_static, veil_tuned
-from videoveil.recipes.veil_pixel import veil_pixel, veil_pixel_plain
+from videoveil.recipes.veil_pixel import veil_pixel, veil_pixel_attackers, veil_pixel_plain
 from videoveil.recipes.vita import vita, vita_entropy, vita_grl, vita_kbeam, vita_restarting
 
 __all__ = [
@@ -33,6 +34,7 @@ __all__ = [
     "Ablation",
     "Evaluate",
     "LatentRecipe",
+    "Looker",
     "Made",
     "Origin",
     "PixelAblation",
@@ -41,8 +43,10 @@ __all__ = [
     "either",
     "fit",
     "fit_pixel",
+    "middle_clip",
     "noisy_features",
     "penalty",
+    "picture_run",
     "pixel_ablations",
     "pixel_names",
     "pixel_recipe",
@@ -63,6 +67,7 @@ __all__ = [
     "veil_gait",
     "veil_noise",
     "veil_pixel",
+    "veil_pixel_attackers",
     "veil_pixel_plain",
     "veil_static",
     "veil_tuned",

@@ -15,7 +15,7 @@ from videoveil.recipes.pixel import PixelRecipe
 from videoveil.recipes.pixel_ablations import pixel_ablations
 from videoveil.recipes.spact import spact, spact_released
 from videoveil.recipes.ted_spad import ted_spad
-from videoveil.recipes.veil_pixel import veil_pixel, veil_pixel_plain
+from videoveil.recipes.veil_pixel import veil_pixel, veil_pixel_attackers, veil_pixel_plain
 from videoveil.recipes.vita import vita, vita_entropy, vita_grl, vita_kbeam, vita_restarting
 
 Recipe = LatentRecipe | PixelRecipe
@@ -40,6 +40,7 @@ RECIPES: dict[str, Callable[[], LatentRecipe]] = {
 PIXEL: dict[str, Callable[[], PixelRecipe]] = {
     "veil-pixel": veil_pixel,
     "veil-pixel-plain": veil_pixel_plain,
+    "veil-pixel-attackers": veil_pixel_attackers,
     "spact": spact,
     "spact-released": spact_released,
     "ted-spad": ted_spad,

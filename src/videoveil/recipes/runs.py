@@ -24,7 +24,6 @@ def claim(folder: Path, mine: Mapping[str, Any], yaml: str) -> None:
         if strange:
             raise UsageError(f"{folder}: exists and is not a run; choose an empty or new folder")
         files.create_json(path, {**mine, "software": f"videoveil {videoveil.__version__}"})
-        files.write_text(folder / YAML, yaml)
     try:
         there = json.loads(path.read_text("utf-8"))
     except ValueError as error:
@@ -33,3 +32,5 @@ def claim(folder: Path, mine: Mapping[str, Any], yaml: str) -> None:
         raise UsageError(
             f"{folder}: holds a run with other {', '.join(differ)}; use another folder, or the same settings"
         )
+    if not (folder / YAML).is_file():
+        files.write_text(folder / YAML, yaml)

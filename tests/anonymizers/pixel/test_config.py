@@ -32,7 +32,9 @@ def test_every_kind_of_stage_is_in_the_tests() -> None:
     assert {stage.kind for stages in ALL.values() for stage in stages} == set(KINDS)
 
 
-@pytest.mark.parametrize("stage", [UNet(), UNetPP(), Grey(), LowResolution(3), Levels(), Outline(), NoiseFloor()])
+@pytest.mark.parametrize(
+    "stage", [UNet(), UNetPP(), Grey(), LowResolution(3), Levels(), Outline(), NoiseFloor()]
+)
 def test_unknown_settings_are_refused_and_not_ignored(stage: StageConfig) -> None:
     with pytest.raises(UsageError, match=rf"{stage.kind.replace('+', '.')}: unknown settings depth"):
         stage_from_json({"kind": stage.kind, "depth": 3})
@@ -104,7 +106,9 @@ def test_capacity_is_that_of_the_narrowest_stage() -> None:
         bits(LowResolution(28, up="bilinear"), Levels(2)) == 3 * 112 * 112
     )  # levels come after the smoothing
     assert bits(Levels(2), UNet(), Levels(4)) == 3 * 112 * 112  # what is lost stays lost
-    assert bits(Outline(64)) == bits(UNet(), Outline(64), UNet()) == 64 * 64  # a bit for every pixel of the drawing
+    assert (
+        bits(Outline(64)) == bits(UNet(), Outline(64), UNet()) == 64 * 64
+    )  # a bit for every pixel of the drawing
     assert bits(Outline(200)) == 112 * 112
     assert bits(Outline(56), LowResolution(28, up="bilinear")) == 56 * 56
     assert bits(Outline(64), LowResolution(16), Levels(2)) == 16 * 16
