@@ -18,8 +18,7 @@ from videoveil.anonymizers.pixel import PixelAnonymizer, UNet
 from videoveil.data import registry, twins
 from videoveil.media.reader import open_video
 from videoveil.media.writer import VideoWriter
-from videoveil.recipes import fit_pixel, spact
-from videoveil.recipes.looking import Looker, middle_clip, picture_run
+from videoveil.recipes import Looker, fit_pixel, middle_clip, picture_run, spact
 from videoveil.report.curves import minimax_records, read_history
 from videoveil.tasks.base import Clips
 
@@ -27,13 +26,14 @@ SMALL: dict[str, Any] = {
     "stages": (UNet(width=8),),
     "settings.size": 48,
     "settings.utility.encoder": "tiny",
+    "settings.utility.frames": 8,
     "settings.budget.members": ("resnet.18",),
     "settings.batch": 8,
     "settings.privacy_batch": 8,
     "settings.rates.anonymizer": 1e-3,
     "settings.epochs": 3,
     "settings.keep_every": 1,
-    "settings.start.identity_epochs": 16,
+    "settings.start.identity_epochs": 12,
     "settings.start.identity_batch": 4,
     "settings.start.identity_rate": 3e-3,
     "settings.start.utility_epochs": 1,
@@ -48,9 +48,8 @@ def anonymize(source: Path, destination: Path, anonymizer: PixelAnonymizer) -> N
         size = {"width": facts.width, "height": facts.height}
         with VideoWriter(destination, **size, time_base=facts.time_base, rate=facts.rate) as writer:
             for frame in video.frames():
-                shown = anonymizer(
-                    torch.from_numpy(frame.image).permute(2, 0, 1)[None]
-                )  # bytes in, bytes out
+                picture = torch.from_numpy(frame.image).permute(2, 0, 1)
+                shown = anonymizer(picture[None])  # bytes in, bytes out
                 writer.write(shown[0].permute(1, 2, 0).contiguous().numpy(), frame.time)
 
 
@@ -63,9 +62,7 @@ def main(folder: Path, changes: dict[str, Any] = SMALL) -> None:
         recipe = recipe.changed(path, value)
     made = fit_pixel(recipe, train, run, look=Looker(run, test))  # run again: it goes on, or finds it done
     last = minimax_records(read_history(run / "history.jsonl"))[-1]
-    print(
-        f"L_B {last['budget']:.2f}, {last['chance']:.2f} for a net that cannot tell; L_T {last['utility']:.2f}"
-    )
+    print(f"L_B {last['budget']:.2f} ({last['chance']:.2f} if f_B cannot tell), L_T {last['utility']:.2f}")
 
     for path in picture_run(run, middle_clip(test, recipe.settings.size)):
         print(f"picture: {path}")
@@ -76,4 +73,5 @@ def main(folder: Path, changes: dict[str, Any] = SMALL) -> None:
 
 
 if __name__ == "__main__":
+    torch.set_num_threads(1)  # small networks gain nothing from more
     main(Path(sys.argv[1] if len(sys.argv) > 1 else "pixel"))

@@ -33,7 +33,7 @@ def test_an_anonymizer_is_trained_pictured_loaded_and_used(
     said = capsys.readouterr().out
     loaded = PixelAnonymizer.from_pretrained(tmp_path / "run")
     assert f"through anonymizer {loaded.content_hash()[:12]}" in said
-    assert "2.71 for a net that cannot tell" in said  # ln 15 of 8 pairs
+    assert "(2.71 if f_B cannot tell)" in said  # ln 15 of 8 pairs
     shown = {path.name for path in (tmp_path / "run" / "pictures").iterdir()}
     assert {"strip.png", "progression.png", "curves.png", "epoch-0001.png", "epoch-0002.png"} == shown
     for name in ("strip.png", "progression.png", "curves.png"):
