@@ -133,6 +133,11 @@ def test_values_beyond_white_count_as_white() -> None:
     assert torch.equal(pixel(Outline()).transform(3 * x - 1), pixel(Outline()).transform(x))
 
 
+def test_the_card_says_that_shapes_are_still_seen() -> None:
+    assert any("not shapes" in line for line in pixel(Outline()).account().limits)
+    assert not any("not shapes" in line for line in pixel(LowResolution(8)).account().limits)
+
+
 # --- gradients -----------------------------------------------------------------------------------------------
 
 

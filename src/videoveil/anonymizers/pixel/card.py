@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from videoveil.anonymizers.card import UNKNOWN, Account
 from videoveil.anonymizers.pixel.capacity import capacity_bits
-from videoveil.anonymizers.pixel.config import NETWORKS
+from videoveil.anonymizers.pixel.config import NETWORKS, Outline
 
 if TYPE_CHECKING:
     from videoveil.anonymizers.pixel.anonymizer import PixelAnonymizer
@@ -56,6 +56,11 @@ def _limits(anonymizer: PixelAnonymizer) -> list[str]:
         lines.append(
             "- Every stage can be undone in principle: expect an attacker trained on the anonymized frames to find "
             "most of what an attacker finds on raw ones."
+        )
+    if any(stage.kind == Outline.kind for stage in anonymizer.config.stages):
+        lines.append(
+            "- Its lines hide colours and brightness, not shapes: size, build, the outlines of hair and clothes, and "
+            "written words can still be seen."
         )
     if anonymizer.wants_noise:
         lines.append(
