@@ -171,19 +171,9 @@ def painter(job: Job) -> Any:
 
 def action(job: Job) -> dict[str, Any]:
     """A fresh action network."""
-    from videoveil.tasks.action.network import ActionNetwork, NetworkConfig
+    from videoveil.tasks.action.network import ActionNetwork
 
-    own = job.size
-    config = NetworkConfig(
-        encoder=own.utility,
-        weights="random",
-        size=own.size,
-        stride=2,
-        epochs=own.target_epochs,
-        precision=own.precision,
-        workers=job.workers,
-        checkpoint_every=1000,
-    )
+    config = job.size.target(job.workers)
     train, test = sources(job)
     fitted = ActionNetwork(config).fit(train, run=job.place / "target", seed=job.seed, device=job.device)
     (job.place / "target" / "checkpoint.safetensors").unlink(missing_ok=True)
@@ -193,20 +183,13 @@ def action(job: Job) -> dict[str, Any]:
 
 def attack(job: Job) -> dict[str, Any]:
     """Fresh attackers; of view by view and video by video, what tells more."""
-    from videoveil.attacks.frames import ClipAttack, ClipConfig, FrameAttack, FrameConfig
+    from videoveil.attacks.frames import ClipAttack, FrameAttack
 
     own = job.size
-    common: dict[str, Any] = {
-        "size": own.size,
-        "epochs": own.attack_epochs,
-        "workers": job.workers,
-        "precision": own.precision,
-        "checkpoint_every": 1000,
-    }
     task = (
-        FrameAttack(FrameConfig(networks=own.attackers, **common), labels(job))
+        FrameAttack(own.frame_attack(job.workers), labels(job))
         if job.what == "frames"
-        else ClipAttack(ClipConfig(networks=own.clip_attackers, **common), labels(job))
+        else ClipAttack(own.clip_attack(job.workers), labels(job))
     )
     train, test = sources(job)
     fitted = task.fit(train, seed=job.seed, device=job.device)
@@ -360,7 +343,7 @@ def leaks(found: Any, row: str, what: str) -> list[float] | None:
 
 def kept(found: Any, row: str) -> list[float] | None:
     mine, raw = found[row].get("action"), found[RAW].get("action")
-    if mine is None or raw is None:
+    if mine is None or raw is None or not all(other["value"] for other in raw):
         return None
     return [100 * one["value"] / other["value"] for one, other in zip(mine, raw)]
 
