@@ -523,7 +523,9 @@ def train(
     if as_json:
         _print_json({"run": str(out), "recipe": recipe, **made})
     else:
-        of = f"features {made['width']} wide" if "width" in made else f"frames, trained at {made['size']}²"
+        size = made.get("size")
+        of = f"frames, trained at {size}²" if size else "frames, not trained"
+        of = f"features {made['width']} wide" if "width" in made else of
         print(f"{recipe}: anonymizer {made['hash'][:12]} for {of} → {out}")
         print(hint)
 
@@ -595,7 +597,7 @@ def _train_pixels(
         )
     if os.environ.get("RANK", "0") == "0":
         picture_run(out, clip)
-    return {"hash": made.anonymizer.content_hash(), "size": own.size}
+    return {"hash": made.anonymizer.content_hash(), "size": made.anonymizer.config.size}
 
 
 @app.command("anonymize-features")

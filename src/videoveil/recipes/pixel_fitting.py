@@ -99,7 +99,7 @@ def fit_pixel(
     fabric.barrier()
     if (folder / "config.json").is_file():
         return Made(PixelAnonymizer.from_pretrained(folder))
-    config = PixelConfig(recipe.stages, size=recipe.settings.size)
+    config = PixelConfig(recipe.stages, size=recipe.settings.size if recipe.trains else 0)
     anonymizer = PixelAnonymizer(config, card=_card(recipe, sources), seed=seed)
     made = Made(anonymizer)
     if recipe.trains:
@@ -255,4 +255,7 @@ def _card(recipe: PixelRecipe, sources: dict[str, Clips]) -> ModelCard:
     data = ", ".join(f"{name}: {s.records().name} ({s.split or 'all'})" for name, s in sources.items())
     how = "trained against budget nets" if recipe.settings.budget else "trained"
     notes = f"Recipe `{recipe.name}`, {how if recipe.trains else 'not trained'}."
-    return ModelCard(training_data=data, notes=" ".join(filter(None, (notes, recipe.approximation))))
+    return ModelCard(
+        training_data=data if recipe.trains else "none: nothing was trained",
+        notes=" ".join(filter(None, (notes, recipe.approximation))),
+    )
