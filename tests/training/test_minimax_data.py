@@ -15,6 +15,8 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 from PIL import Image
 from torch import Tensor
 
@@ -29,6 +31,7 @@ from videoveil.training.minimax_data import (
     Sample,
     VideoStream,
     identity_frames,
+    passes,
 )
 from videoveil.training.minimax_settings import Budget, MinimaxSettings, Utility
 
@@ -329,6 +332,27 @@ def test_the_longer_stream_makes_the_epoch_and_the_shorter_goes_round(
         assert sum(counted.values()) == steps * size  # every step is full
         assert len(counted) == 5
         assert max(counted.values()) - min(counted.values()) <= 1  # a whole round before anybody comes again
+
+
+@given(count=st.integers(2, 40), size=st.integers(2, 40), steps=st.integers(1, 30))
+def test_no_sample_is_twice_in_a_step_and_a_pass_is_whole(count: int, size: int, steps: int) -> None:
+    order = passes(count, min(size, count), steps, np.random.default_rng(3))
+    assert order.shape == (steps, min(size, count))
+    assert all(len(set(step % count)) == len(step) for step in order)
+    line = order.ravel()
+    for start in range(0, len(line) - count + 1, count):
+        assert set(line[start : start + count]) == set(range(start, start + count))
+    assert len(set(line)) == len(line)  # in a later pass a sample has another place
+
+
+def test_the_shorter_stream_sees_something_new_when_it_goes_round(films: Films) -> None:
+    source = batches(films, replace(QUICK, batch=2, privacy_batch=5))
+    assert source.steps == 3
+    rounds = [one.views for one in epoch(source) if one.views is not None]
+    by_owner = [{owner(view[0]): view for view in views} for views in rounds]
+    for first, second in itertools.pairwise(by_owner):
+        assert first.keys() == second.keys()
+        assert not any(torch.equal(first[who], second[who]) for who in first)
 
 
 def test_every_epoch_has_an_order_of_its_own(films: Films) -> None:

@@ -60,13 +60,25 @@ class Stream(ABC):
 
     @abstractmethod
     def decide(self, place: int, epoch: int) -> list[View]:
-        """The views of sample number `place`; the same number for every sample."""
+        """What is seen of place `place`; as many views of every sample.
+
+        Places count through all samples, and through them again for every further pass of an epoch.
+        """
+
+    def sample(self, place: int) -> Sample:
+        return self.samples[place % len(self.samples)]
+
+    def draws_of(self, place: int) -> tuple[str] | tuple[str, int]:
+        """What the draws of a place depend on beside seed and epoch: the item, and in which pass it is seen."""
+        again = place // len(self.samples)
+        item = self.sample(place).item
+        return (item.id, again) if again else (item.id,)
 
     def draw(self, place: int, epoch: int) -> tuple[Tensor, Tensor]:
-        """(views, 3, T, S, S) or (views, 3, S, S), and the value of sample number `place`."""
+        """(views, 3, T, S, S) or (views, 3, S, S), and the value of the sample at `place`."""
         views = self.decide(place, epoch)
         clips = apply([view.frames for view in views], [view.draw for view in views])
-        return clips[:, :, 0] if self.still else clips, self.samples[place].value
+        return clips[:, :, 0] if self.still else clips, self.sample(place).value
 
     def several(self, places: Sequence[int], epoch: int, device: torch.device) -> Tensor:
         """(P, views, 3, T, S, S) or (P, views, 3, S, S) on the device, all at once."""
@@ -106,9 +118,9 @@ class VideoStream(Stream):
         return [sampling.random_clip(total, own.frames, own.stride, rng) for _ in range(several)]
 
     def decide(self, place: int, epoch: int) -> list[View]:
-        item = self.samples[place].item
-        rng = seeds.rng(self.seed, "clip", epoch, item.id)
-        generator = seeds.generator(self.seed, "augment", epoch, item.id)
+        item, which = self.sample(place).item, self.draws_of(place)
+        rng = seeds.rng(self.seed, "clip", epoch, *which)
+        generator = seeds.generator(self.seed, "augment", epoch, *which)
         clips = [self.frames.read(item, clip.indices) for clip in self._places(item, rng)]
         return views_of(clips, self.preset, generator)
 
@@ -132,9 +144,9 @@ class PrivacyStream(Stream):
         self.still = settings.kind != "clips"
 
     def decide(self, place: int, epoch: int) -> list[View]:
-        item = self.samples[place].item
-        rng = seeds.rng(self.seed, "privacy", epoch, item.id)
-        generator = seeds.generator(self.seed, "privacy augment", epoch, item.id)
+        item, which = self.sample(place).item, self.draws_of(place)
+        rng = seeds.rng(self.seed, "privacy", epoch, *which)
+        generator = seeds.generator(self.seed, "privacy augment", epoch, *which)
         total, own = self.frames.count(item), self.utility
         clip = sampling.random_clip(total, own.frames, own.stride, rng)
         if not self.still:
@@ -160,10 +172,10 @@ class IdentityStream(Stream):
         self.preset = preset("weak-identity", size)
 
     def decide(self, place: int, epoch: int) -> list[View]:
-        item = self.samples[place].item
-        rng = seeds.rng(self.seed, "identity", epoch, item.id)
+        item, which = self.sample(place).item, self.draws_of(place)
+        rng = seeds.rng(self.seed, "identity", epoch, *which)
         chosen = int(rng.integers(self.frames.count(item)))
-        generator = seeds.generator(self.seed, "identity augment", epoch, item.id)
+        generator = seeds.generator(self.seed, "identity augment", epoch, *which)
         return views_of([self.frames.read(item, [chosen])], self.preset, generator)
 
     def __call__(self, place: int, epoch: int) -> Tensor:
@@ -206,12 +218,9 @@ class MinimaxBatches:
         self.steps = max(-(-count // size) for count, size in zip(self.counts, self.sizes))
 
     def order(self, stream: int, epoch: int) -> np.ndarray:
-        """(steps, size) sample numbers: whole passes in random order, one behind the other."""
-        count, size = self.counts[stream], self.sizes[stream]
+        """(steps, size) places."""
         rng = seeds.rng(self.seed, "order", stream, epoch)
-        passes = -(-self.steps * size // count)
-        places = np.concatenate([rng.permutation(count) for _ in range(passes)])[: self.steps * size]
-        return places.reshape(self.steps, size)
+        return passes(self.counts[stream], self.sizes[stream], self.steps, rng)
 
     def epoch(self, number: int, rank: int, ranks: int, device: torch.device) -> Iterator[MinimaxBatch]:
         """The steps of an epoch; every process gets its share of each."""
@@ -233,8 +242,19 @@ class MinimaxBatches:
                 ready = [maker.take(futures) for maker, futures in zip(makers, asked)]
                 views, labels = ready[1] if self.privacy else (None, None)
                 labelled = self.privacy is not None and self.privacy.settings.kind == "labels"
-                ids = tuple(self.videos.samples[int(p)].item.id for p in orders[0][step][:8])
+                ids = tuple(self.videos.sample(int(p)).item.id for p in orders[0][step][:8])
                 yield MinimaxBatch(*ready[0], views, labels if labelled else None, ids)
+
+
+def passes(count: int, size: int, steps: int, rng: np.random.Generator) -> np.ndarray:
+    """(steps, size) places: passes over all samples in random order, one behind the other; nobody twice in a step."""
+    places = np.empty(0, np.int64)
+    while len(places) < steps * size:
+        whole, begun = rng.permutation(count), places[len(places) - len(places) % size :] % count
+        again = np.isin(whole, begun)  # who is in the step that the last pass began comes after it
+        whole = np.concatenate([whole[~again], whole[again]])
+        places = np.concatenate([places, whole + len(places)])
+    return places[: steps * size].reshape(steps, size)
 
 
 @dataclass(frozen=True)
@@ -254,7 +274,7 @@ class _Maker:
     def _work(self, places: list[int]) -> list[Any]:
         if not self.at_once:
             return [self.stream.draw(place, self.epoch) for place in places]
-        return [(self.stream.decide(place, self.epoch), self.stream.samples[place].value) for place in places]
+        return [(self.stream.decide(place, self.epoch), self.stream.sample(place).value) for place in places]
 
     def take(self, futures: Sequence[Future[list[Any]]]) -> tuple[Tensor, Tensor]:
         seen, values = zip(*(one for future in futures for one in future.result()))

@@ -1,4 +1,4 @@
-"""What a minimax step sees: drawn from seed, epoch and item, the same clip by clip and all at once."""
+"""What a minimax step sees is the same clip by clip and all at once."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from PIL import Image
 
 from tests.training.minimax_world import QUICK, SIZE, loop, settings, state, videos
 from videoveil.data.records import Dataset, Item
-from videoveil.errors import BadItems, UsageError
 from videoveil.media.transforms import apply_one, preset
 from videoveil.training import seeds
 from videoveil.training.clip_batches import Frames
@@ -162,112 +161,6 @@ def test_identity_frames_one_by_one_and_at_once(dataset: Dataset, tmp_path: Path
     assert single.shape == (10, 3, SIZE, SIZE)
     assert near(draw.several(range(10), 3, CPU)[:, 0], single)
     assert not near(draw(2, 3), draw(2, 4))
-
-
-def test_videos_without_room_are_counted_and_too_many_of_them_refused(dataset: Dataset) -> None:
-    far = replace(
-        UTILITIES["triplet"], negative=52
-    )  # 2·8 + 52 = 68 frames are needed, the videos have 66 to 71
-    stream = VideoStream(samples(dataset), Frames(), far, SIZE, 0)
-    assert (len(stream.samples), stream.short) == (4, 2)
-    with pytest.raises(BadItems, match="only 0 of 6 videos are long enough"):
-        VideoStream(samples(dataset), Frames(), replace(far, negative=90), SIZE, 0)
-
-
-# --- which frames, in which order ----------------------------------------------------------------------------
-
-
-class Noting(Frames):
-    """Frames that keep the numbers that were asked for."""
-
-    def __init__(self) -> None:
-        super().__init__(2**30)
-        self.asked: list[tuple[int, ...]] = []
-
-    def read(self, item: Item, indices: Any) -> torch.Tensor:
-        self.asked.append(tuple(indices))
-        return super().read(item, indices)
-
-
-def asked(stream: VideoStream | PrivacyStream, place: int, number: int) -> list[tuple[int, ...]]:
-    assert isinstance(stream.frames, Noting)
-    stream.frames.asked.clear()
-    stream.decide(place, number)
-    return [*stream.frames.asked]
-
-
-def test_clips_have_the_timestamps_of_their_rule(dataset: Dataset) -> None:
-    far = replace(UTILITIES["triplet"], negative=8)
-    streams = {
-        name: VideoStream(samples(dataset), Noting(), own, SIZE, 0)
-        for name, own in {**UTILITIES, "far": far}.items()
-    }
-    for place in range(6):
-        for number in range(4):
-            (clip,) = asked(streams["one"], place, number)
-            assert clip == tuple(range(clip[0], clip[0] + 16, 2))
-            anchor, positive, negative = asked(streams["triplet"], place, number)
-            assert anchor == positive != negative
-            anchor, positive, negative = asked(streams["far"], place, number)
-            assert (anchor, negative[0]) == (positive, anchor[-1] + 8)
-            local = asked(streams["local"], place, number)
-            assert local[:4] == local[4:]
-            assert [i for clip in local[:4] for i in clip] == [*range(local[0][0], local[0][0] + 32)]
-            both = asked(streams["invariance"], place, number)
-            assert [clip[-1] - clip[0] for clip in both] == [7, 7]
-
-
-@pytest.mark.parametrize("rule", ["random", "gap:3", "ends"])
-def test_the_two_frames_of_a_pair_are_as_far_apart_as_their_rule_says(dataset: Dataset, rule: str) -> None:
-    own = replace(BUDGETS["pair"], pair=rule)
-    stream = PrivacyStream(samples(dataset), Noting(), own, UTILITIES["one"], SIZE, 0)
-    gaps = {
-        b - a for place in range(6) for number in range(5) for ((a, b),) in [asked(stream, place, number)]
-    }
-    if rule == "random":
-        assert len(gaps) > 2
-        assert gaps <= {2 * n for n in range(1, 8)}  # stride 2
-    else:
-        assert gaps == {{"gap:3": 6, "ends": 14}[rule]}
-
-
-def test_draws_belong_to_seed_epoch_and_item(dataset: Dataset) -> None:
-    def stream(order: int = 1, seed: int = 0) -> VideoStream:
-        return VideoStream(samples(dataset)[::order], Frames(2**30), UTILITIES["invariance"], SIZE, seed)
-
-    first, turned = stream(), stream(order=-1)
-    for place in range(6):
-        assert torch.equal(first.draw(place, 3)[0], turned.draw(5 - place, 3)[0])
-    others = [first.draw(2, 4), stream(seed=1).draw(2, 3), first.draw(3, 3)]
-    assert all(not torch.equal(first.draw(2, 3)[0], other) for other, _ in others)
-
-
-# --- epochs --------------------------------------------------------------------------------------------------
-
-
-def test_the_longer_stream_makes_the_epoch_and_the_shorter_begins_again(
-    dataset: Dataset, tmp_path: Path
-) -> None:
-    source = made(
-        dataset, UTILITIES["one"], replace(BUDGETS["pair"], source="images"), private=pictures(tmp_path)
-    )
-    assert (source.sizes, source.counts, source.steps) == ([3, 4], [6, 4], 2)
-    assert sorted(source.order(0, 0).ravel()) == [*range(6)]
-    assert [sorted(step) for step in source.order(1, 0)] == [[0, 1, 2, 3]] * 2
-    assert source.order(0, 0).tolist() != source.order(0, 1).tolist()
-    few = made(dataset, UTILITIES["one"], None)
-    assert few.steps == 2
-    assert all(batch.views is None and batch.labels is None for batch in epoch(few))
-
-
-def test_every_video_comes_once_and_processes_see_different_ones(dataset: Dataset) -> None:
-    source = made(dataset, UTILITIES["one"], BUDGETS["pair"])
-    source.sizes, source.counts, source.steps = [6, 6], [6, 6], 1
-    shares = [epoch(source, 0, rank, 3)[0] for rank in range(3)]
-    seen = [id_ for share in shares for id_ in share.ids]
-    assert sorted(seen) == sorted(sample.item.id for sample in source.videos.samples)
-    with pytest.raises(UsageError, match="a batch of 6 cannot be shared by 4 processes"):
-        epoch(source, 0, 0, 4)
 
 
 class Stopped(Exception):
