@@ -4,8 +4,9 @@
 
 A seed is another cast, other films and another training. Per seed: render a twin of VP-HMDB51 (actions; the leading
 person's gender, skin, age, build and hair), train every anonymizer on its training videos, and train afresh on what
-comes out: an action network (top-1), and attackers on single frames and on moving clips, from scratch and from weights
-that know the theatre, of which the best counts (cMAP; by views or by videos, whichever tells more). The auxiliary nets
+comes out: an action network (top-1), and attackers on single frames and on moving clips, from weights that know the
+theatre and from what the attacker on raw videos of the same people had learnt, of which the best counts (cMAP; by views
+or by videos, whichever tells more). The auxiliary nets
 of a training never score anything. Blur and blackening get the theatre's own boxes: a detector without mistakes.
 Where asked for, anomalies too: a twin of UCF-Crime, seen through the anonymizer by the f_T that was trained with it
 (for the others by their fresh action network), MGFN, frame ROC-AUC. Leakage is (cMAP − chance) / (raw − chance).
@@ -185,17 +186,28 @@ def attack(job: Job) -> dict[str, Any]:
     """Fresh attackers; of view by view and video by video, what tells more."""
     from videoveil.attacks.frames import ClipAttack, FrameAttack
 
-    own = job.size
-    task = (
-        FrameAttack(own.frame_attack(job.workers), labels(job))
-        if job.what == "frames"
-        else ClipAttack(own.clip_attack(job.workers), labels(job))
-    )
+    own, experienced = job.size, from_raw(job)
+    config: Any = (own.frame_attack if job.what == "frames" else own.clip_attack)(job.workers)
+    config = replace(config, networks=(*config.networks, *experienced))
+    task = (FrameAttack if job.what == "frames" else ClipAttack)(config, labels(job))
     train, test = sources(job)
-    fitted = task.fit(train, seed=job.seed, device=job.device)
-    found = fitted.score(test)
+    run = job.place / job.what if job.row == RAW else None
+    found = task.fit(train, run=run, seed=job.seed, device=job.device).score(test)
     best = max((m for m in found.metrics if m.name in ("cmap", "cmap_video")), key=lambda m: m.value or 0.0)
-    return {"value": best.value, "chance": best.chance, **found.to_json()}
+    text = json.dumps({"value": best.value, "chance": best.chance, **found.to_json()})
+    for title in experienced:
+        text = text.replace(json.dumps(title)[1:-1], f"{title.partition('@')[0]}@raw")
+    return dict(json.loads(text))
+
+
+def from_raw(job: Job) -> tuple[str, ...]:
+    """Attackers that begin with what the first attacker on raw videos had learnt."""
+    if job.row == RAW:
+        return ()
+    first = (job.size.attackers if job.what == "frames" else job.size.clip_attackers)[0]
+    folder = replace(job, row=RAW).place / job.what
+    (weights,) = folder.glob(f"{first.replace('@', '-')}*/encoder.safetensors")
+    return (f"{first.partition('@')[0]}@{weights}",)
 
 
 def anomaly(job: Job) -> dict[str, Any]:
@@ -262,8 +274,13 @@ class Study:
             return [self.job(seed, "fit", row)]
         wanted = [self.job(seed, what, row) for what in self.parts(row)]
         left = [job for job in wanted if not job.result.is_file()]
-        # anomalies wait for the action network, whose encoder they may need
-        return [j for j in left if j.what != "anomaly" or self.job(seed, "action", row).result.is_file()]
+        return [job for job in left if self._can(job)]
+
+    def _can(self, job: Job) -> bool:
+        """Anomalies may need the row's action network, attackers begin with what those on raw videos learnt."""
+        if job.what == "anomaly":
+            return replace(job, what="action").result.is_file()
+        return job.what == "action" or job.row == RAW or replace(job, row=RAW).result.is_file()
 
     def run(self) -> None:
         for seed in self.seeds:
@@ -295,7 +312,8 @@ class Study:
                         continue
                     if job.what == "fit":
                         files.write_text(job.place / "ready", "")
-                    later = [j for j in self.missing(job.seed, job.row) if j not in begun]
+                    waiting = (RAW, *self.chosen) if job.row == RAW else (job.row,)
+                    later = [j for row in waiting for j in self.missing(job.seed, row) if j not in begun]
                     begun |= set(later)
                     running |= {pool.submit(limited, one, self.until): one for one in later}
         if failed:
