@@ -15,7 +15,6 @@ from videoveil.anonymizers.pixel.config import (
     UNet,
     UNetPP,
 )
-from videoveil.encoders.registry import EMBEDDED
 from videoveil.recipes import (
     PixelRecipe,
     noisy_features,
@@ -249,7 +248,7 @@ def scaled(recipe: PixelRecipe, scale: Scale, **changes: Any) -> PixelRecipe:
     own = recipe.settings
     budget = own.budget
     encoder = scale.utility
-    weights = str(EMBEDDED / f"{encoder}.safetensors") if scale.own_weights else ""
+    weights = "own" if scale.own_weights else ""
     if any(phase.turn == "restyle" for phase in own.phases) and encoder == "tiny":
         encoder, weights = "r3d.18", ""  # the loss looks at its layers
     if budget is not None:

@@ -211,6 +211,9 @@ def test_an_embedded_file_is_the_default_and_random_can_be_insisted_on(
     checkpoints.save(trained, tmp_path / "tiny.safetensors")
     monkeypatch.setattr(registry, "EMBEDDED", tmp_path)
     assert create("tiny").content_hash() == trained.content_hash()
+    assert create("tiny", weights="own").content_hash() == trained.content_hash()
+    with pytest.raises(UsageError, match=r"r3d\.18: comes without weights of its own"):
+        create("r3d.18", weights="own")
     assert create("tiny", weights="random", seed=3).content_hash() != trained.content_hash()
     assert parameters(create("tiny", classes=4)) - parameters(create("tiny")) == 4 * 257
 

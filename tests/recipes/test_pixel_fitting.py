@@ -413,3 +413,11 @@ def test_hiding_is_what_the_budget_asks_for_and_the_leash_holds_it_back(tmp_path
     assert hidden["budget"] > still["budget"]
     assert hidden["utility"] < still["utility"] + 0.3
     assert leashed["rms"] < hidden["rms"]
+
+
+def test_a_recipe_whose_networks_cannot_be_built_leaves_no_run_behind(films: Clips, tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    wrong = quick(utility=replace(QUICK.utility, encoder="r3d.18", weights="own"))
+    with pytest.raises(UsageError, match="comes without weights of its own"):
+        fit_pixel(wrong, films, folder, device="cpu")
+    assert not folder.exists()

@@ -11,7 +11,7 @@ import pytest
 
 import videoveil
 from videoveil.errors import UsageError
-from videoveil.recipes.runs import RUN, YAML, claim
+from videoveil.recipes.runs import RUN, YAML, claim, claimed
 
 MINE = {"format": "x-1", "recipe": {"name": "spact", "members": ("a", "b")}, "seed": 3}
 
@@ -85,3 +85,18 @@ def test_of_several_that_come_at_once_with_different_runs_one_gets_the_folder(tm
     assert json.loads((tmp_path / "run" / RUN).read_text())["seed"] == said.index("mine")
     assert (tmp_path / "run" / YAML).read_text() == f"seed: {said.index('mine')}\n"
     assert sorted(path.name for path in (tmp_path / "run").iterdir()) == [YAML, RUN]
+
+
+def test_a_run_that_is_refused_before_it_began_leaves_no_folder_behind(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    with pytest.raises(UsageError, match="too wide"), claimed(folder, MINE, "name: spact\n"):
+        raise UsageError("too wide")
+    assert not folder.exists()
+    with claimed(
+        folder, {**MINE, "seed": 5}, "name: spact\n"
+    ):  # so it can be begun again with other settings
+        (folder / "work").write_text("half")
+    with pytest.raises(UsageError, match="later"), claimed(folder, {**MINE, "seed": 5}, ""):
+        raise UsageError("later")
+    assert (folder / "work").is_file()
+    assert (folder / RUN).is_file()

@@ -29,7 +29,7 @@ from videoveil.errors import CheckpointError, UsageError
 FAMILIES = (tiny, i3d, i3d_resnet50, c3d, torchvision_models, transformers_models, mobilenet_v1)
 MODELS: dict[str, Model] = {name: model for family in FAMILIES for name, model in family.MODELS.items()}
 EMBEDDED = Path(__file__).with_name("weights")  # `NAME.safetensors` here is the default of that encoder
-RANDOM = "random"
+RANDOM, OWN = "random", "own"  # weights that are drawn, weights that come with the package
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,15 +86,17 @@ def create(name: str, *, weights: str | Path | None = None, seed: int = 0, **opt
     """Build an encoder, in eval mode on the CPU.
 
     `weights`: None for the embedded weights where the package has some (`tiny`) and otherwise a random start drawn
-    from `seed`; `"random"` to insist on the latter; a `.safetensors` file that `veil convert` wrote; a folder in the
-    hub's layout; `"hub:ORG/NAME"` or `"ORG/NAME"`; `"torchvision:KINETICS400_V1"` for torchvision's own.
+    from `seed`; `"own"` or `"random"` to insist on the one or the other; a `.safetensors` file that `veil convert`
+    wrote; a folder in the hub's layout; `"hub:ORG/NAME"` or `"ORG/NAME"`; `"torchvision:KINETICS400_V1"` for its own.
     `options`: norm, pool, classes, frames, size, resize, stride and those of the family. They win over what a file
     says; a number of classes that is not the file's gets a fresh classification layer from `seed`.
     """
     name = resolve(name)
     model = MODELS[name]
     embedded = EMBEDDED / f"{name}.safetensors"
-    if weights is None and embedded.is_file():
+    if weights == OWN and not embedded.is_file():
+        raise UsageError(f"{name}: comes without weights of its own; give a file, or 'random'")
+    if weights == OWN or (weights is None and embedded.is_file()):
         weights = embedded
     if weights is None or weights == RANDOM:
         with seeded(seed):

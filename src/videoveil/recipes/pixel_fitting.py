@@ -11,6 +11,7 @@ RUN/config.json, model.safetensors, README.md   the anonymizer, as `PixelAnonymi
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -94,16 +95,16 @@ def fit_pixel(
     described = {name: source.describe() for name, source in sources.items()}
     mine = {"format": FORMAT, "recipe": recipe.to_json(), "seed": seed, "sources": described}
     fabric = fabric or devices.make_fabric(device, recipe.settings.precision)
-    if fabric.is_global_zero:
-        runs.claim(folder, mine, recipe.to_yaml())
-    fabric.barrier()
-    if (folder / "config.json").is_file():
-        return Made(PixelAnonymizer.from_pretrained(folder))
-    config = PixelConfig(recipe.stages, size=recipe.settings.size if recipe.trains else 0)
-    anonymizer = PixelAnonymizer(config, card=_card(recipe, sources), seed=seed)
-    made = Made(anonymizer)
-    if recipe.trains:
-        made = train(recipe, anonymizer, videos, images, labels, folder, seed, fabric, progress, look)
+    leading = runs.claimed(folder, mine, recipe.to_yaml()) if fabric.is_global_zero else nullcontext()
+    with leading:
+        fabric.barrier()
+        if (folder / "config.json").is_file():
+            return Made(PixelAnonymizer.from_pretrained(folder))
+        config = PixelConfig(recipe.stages, size=recipe.settings.size if recipe.trains else 0)
+        anonymizer = PixelAnonymizer(config, card=_card(recipe, sources), seed=seed)
+        made = Made(anonymizer)
+        if recipe.trains:
+            made = train(recipe, anonymizer, videos, images, labels, folder, seed, fabric, progress, look)
     anonymizer.cpu().eval()
     if fabric.is_global_zero:
         if made.utility is not None:

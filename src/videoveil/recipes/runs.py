@@ -3,15 +3,30 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import videoveil
 from videoveil import files
-from videoveil.errors import UsageError
+from videoveil.errors import UsageError, VeilError
 
 RUN, YAML = "run.json", "recipe.yaml"
+
+
+@contextmanager
+def claimed(folder: Path, mine: Mapping[str, Any], yaml: str) -> Iterator[None]:
+    """`claim`, given up again where the work in it is refused before it has left anything."""
+    claim(folder, mine, yaml)
+    try:
+        yield
+    except VeilError:
+        if {path.name for path in folder.iterdir()} <= {RUN, YAML}:
+            for name in (YAML, RUN):
+                (folder / name).unlink(missing_ok=True)
+            folder.rmdir()
+        raise
 
 
 def claim(folder: Path, mine: Mapping[str, Any], yaml: str) -> None:

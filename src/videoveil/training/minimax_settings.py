@@ -50,7 +50,7 @@ class Utility:
     """f_T and L_T = cross-entropy + w_temporal · temporal term."""
 
     encoder: str = "r3d.18-spact"
-    weights: str = ""  # a file or a hub id; empty: a random start
+    weights: str = ""  # a file, a hub id, or "own": those that come with it; empty: a random start
     target: What = "action"  # several tags at once for "actions"
     frames: int = 16
     stride: int = 2  # source frames from one frame of a clip to the next
