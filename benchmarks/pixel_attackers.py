@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from videoveil.anonymizers.pixel import Grey, LowResolution, PixelAnonymizer, pixel
-from videoveil.attacks.frames import ClipAttack, ClipConfig, FittedWatchers, FrameAttack, FrameConfig
+from videoveil.attacks.frames import ClipAttack, ClipConfig, FittedPictureAttack, FrameAttack, FrameConfig
 from videoveil.data import registry, twins
 from videoveil.data.twins.people import lead_attributes
 from videoveil.tasks.base import Clips
@@ -55,7 +55,7 @@ def attacks(asked: argparse.Namespace, labels: Any) -> list[FrameAttack | ClipAt
 def measure(task: FrameAttack | ClipAttack, source: Clips, asked: argparse.Namespace) -> list[dict[str, Any]]:
     """One record per anonymizer: fresh attackers, and those that learnt from raw pictures."""
     found: list[dict[str, Any]] = []
-    experienced: FittedWatchers | None = None
+    experienced: FittedPictureAttack | None = None
     for name, anonymizer in anonymizers().items():
         seen = source.with_anonymizer(anonymizer)
         began = time.perf_counter()

@@ -110,3 +110,14 @@ def test_leakage_is_the_part_above_chance_that_is_left() -> None:
     assert leakage(0.4, 0.8, 0.4) == 0
     with pytest.raises(UsageError, match="does not beat chance"):
         leakage(0.5, 0.3, 0.3)
+
+
+def test_outcomes_are_what_the_score_is_made_of(tmp_path: Path) -> None:
+    made = store(tmp_path / "s", signal=2.0)
+    fitted = AttributeAttack(QUICK).fit(Features(made, split="train"), device="cpu")
+    test = Features(made, split="test")
+    outcomes, score = fitted.outcomes(test), fitted.score(test)
+    for kind in QUICK.kinds:
+        assert outcomes[kind].measure().value == pytest.approx(score[f"cmap_{kind}"].value)
+        assert outcomes[kind].measure().chance == pytest.approx(score["cmap"].chance)
+        assert outcomes[kind].items == tuple(sorted(f"v{n}" for n in range(40, 60)))

@@ -14,9 +14,9 @@ from PIL import Image
 from tests.attacks.pictures import Changed, people, relabelled
 from tests.tasks.make_store import action_store, reordered, seen
 from videoveil.attacks import ClipAttack, ClipConfig, FrameAttack, FrameConfig
-from videoveil.attacks.frames import MODEL, FittedWatchers, published
+from videoveil.attacks.frames import MODEL, FittedPictureAttack, published
 from videoveil.attacks.metrics import attribute_report
-from videoveil.attacks.watch_training import ENCODER
+from videoveil.attacks.picture_training import ENCODER
 from videoveil.data.records import Dataset, Item
 from videoveil.data.theatre.cast import SKIN, identity
 from videoveil.data.theatre.playwright import trimmed
@@ -58,13 +58,13 @@ def films(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
 
 
 @pytest.fixture(scope="module")
-def fitted(films: Dataset) -> FittedWatchers:
+def fitted(films: Dataset) -> FittedPictureAttack:
     return fit(films)
 
 
 def fit(
     dataset: Dataset, config: FrameConfig = QUICK, anonymizer: Any = None, **options: Any
-) -> FittedWatchers:
+) -> FittedPictureAttack:
     return FrameAttack(config).fit(Clips(dataset, "train", anonymizer), device="cpu", **options)
 
 
@@ -72,12 +72,12 @@ def quick(**changes: Any) -> FrameConfig:
     return dataclasses.replace(QUICK, **changes)
 
 
-def weights(fitted: FittedWatchers) -> list[torch.Tensor]:
-    both = [network for one in fitted.watchers for network in (one.chosen, one.last)]
+def weights(fitted: FittedPictureAttack) -> list[torch.Tensor]:
+    both = [network for one in fitted.attackers for network in (one.chosen, one.last)]
     return [tensor for network in both for tensor in network.state_dict().values()]
 
 
-def equal(one: FittedWatchers, two: FittedWatchers) -> bool:
+def equal(one: FittedPictureAttack, two: FittedPictureAttack) -> bool:
     return all(torch.equal(a, b) for a, b in zip(weights(one), weights(two), strict=True))
 
 
@@ -162,9 +162,7 @@ def test_a_video_network_looks_at_single_frames_as_clips_that_stand_still(films:
             networks[0](views), Classifier.forward(networks[0], views.expand(-1, -1, 16, -1, -1))
         )
     made = fit(films, config)
-    assert [one.title for one in made.watchers] == ["tiny@own", "tiny"]
-    with pytest.raises(UsageError, match=r"resnet.18 looks at single frames"):
-        dataclasses.replace(MOVING, networks=("resnet.18",))
+    assert [one.title for one in made.attackers] == ["tiny@own", "tiny"]
 
 
 def test_clips_show_what_moves(films: Dataset) -> None:
@@ -174,24 +172,99 @@ def test_clips_show_what_moves(films: Dataset) -> None:
     assert score.per_class["above"]["ap_video"] == pytest.approx(1.0)
 
 
+def test_an_image_network_pooled_over_a_clip_finds_what_its_frames_show(films: Dataset) -> None:
+    """MobileNet on four frames of a clip; black frames tell it exactly nothing."""
+    config = dataclasses.replace(
+        MOVING, networks=("mobilenet.v1-0.25",), frames=4, stride=2, epochs=6, learning_rate=1e-2, size=32
+    )
+    assert config.lens(config.build("mobilenet.v1-0.25", "scratch", 2, 0)).length == 4
+    train = Clips(films, "train")
+    score = ClipAttack(config).fit(train, device="cpu").score(Clips(films, "test"))
+    assert score.per_class["above"]["ap_video"] == pytest.approx(1.0)
+    black = ClipAttack(dataclasses.replace(config, epochs=1)).fit(
+        train.with_anonymizer(Changed("constant", 0.0)), device="cpu"
+    )
+    blind = black.score(Clips(films, "test", Changed("constant", 0.0)))
+    assert blind["cmap_video"].value == pytest.approx(blind["cmap_video"].chance)
+    with pytest.raises(UsageError, match="pooling='most'"):
+        dataclasses.replace(config, pooling="most")
+
+
+# --- what an attacker knows ---------------------------------------------------------------------------------
+
+
+def test_a_raw_attacker_learns_from_raw_videos_and_looks_at_published_ones(films: Dataset) -> None:
+    turned = Changed("upside down")
+    raw = fit(films, dataclasses.replace(LONG, knowledge="raw"), turned)
+    assert [one.title for one in raw.attackers] == ["tiny-raw"]
+    assert not turned.shapes  # the anonymizer had no part in its training
+    assert equal(raw, fit(films, LONG))
+    assert raw.score(Clips(films, "test")).per_class["above"]["ap"] == pytest.approx(1.0)
+    assert raw.score(Clips(films, "test", turned)).per_class["above"]["ap"] < 0.6  # type: ignore[operator]
+
+
+def test_a_fine_tuned_attacker_begins_with_what_raw_videos_taught_it(films: Dataset, tmp_path: Path) -> None:
+    turned = Changed("upside down")
+    config = dataclasses.replace(LONG, knowledge="fine-tuned", tuning=1.0)
+    tuned = fit(films, config, turned, run=tmp_path)
+    assert [one.title for one in tuned.attackers] == ["tiny-fine-tuned"]
+    assert tuned.score(Clips(films, "test", turned)).per_class["above"]["ap"] == pytest.approx(1.0)
+    barely = fit(films, quick(epochs=1, knowledge="fine-tuned", tuning=1e-9), turned)
+    raw = fit(films, quick(epochs=1, knowledge="raw"), turned)
+    (before,), (after,) = ([one.chosen.head.weight for one in f.attackers] for f in (raw, barely))
+    assert torch.allclose(before, after, atol=1e-6)
+    again = FrameAttack(config).load(tmp_path / MODEL)
+    assert again.score(Clips(films, "test", turned)) == tuned.score(Clips(films, "test", turned))
+    assert equal(tuned, fit(films, config, turned, run=tmp_path))  # a finished run is found, not repeated
+
+
+def test_raw_videos_can_come_from_another_folder(films: Dataset) -> None:
+    """Where a tool of others anonymized the videos: two datasets instead of one with an anonymizer."""
+    blank = Clips(relabelled(films, "train", None), "train")
+    with pytest.raises(AnnotationError, match="nothing is known"):
+        FrameAttack(dataclasses.replace(QUICK, knowledge="raw")).fit(blank, device="cpu")
+    task = FrameAttack(dataclasses.replace(QUICK, knowledge="raw"), raw=Clips(films, "train"))
+    assert equal(task.fit(blank, device="cpu"), fit(films))
+    other = relabelled(films, "train", {"tall": 1})
+    with pytest.raises(UsageError, match="raw videos know above, even and anonymized ones tall"):
+        FrameAttack(dataclasses.replace(QUICK, knowledge="fine-tuned"), raw=Clips(films, "train")).fit(
+            Clips(other, "train"), device="cpu"
+        )
+    with pytest.raises(UsageError, match="choose one of fresh, raw, fine-tuned"):
+        quick(knowledge="omniscient")
+
+
+def test_outcomes_are_what_the_score_is_made_of(films: Dataset, fitted: FittedPictureAttack) -> None:
+    test = Clips(films, "test")
+    outcomes, score = fitted.outcomes(test), fitted.score(test)
+    assert set(outcomes) == {"tiny", "tiny_video"}
+    for name, metric in (("tiny", "cmap_tiny"), ("tiny_video", "cmap_video_tiny")):
+        found = outcomes[name].measure()
+        assert found.value == pytest.approx(score[metric].value)
+        assert found.chance == pytest.approx(score[metric].chance)
+        assert outcomes[name].items == tuple(f"p{n:02d}" for n in range(12, 20))
+
+
 # --- what must not matter -----------------------------------------------------------------------------------
 
 
 def test_the_same_seed_gives_the_same_weights_and_another_one_others(
-    films: Dataset, fitted: FittedWatchers
+    films: Dataset, fitted: FittedPictureAttack
 ) -> None:
     torch.rand(3)
     assert equal(fitted, fit(reordered(films), quick(workers=1, cache_gib=0.0)))
     assert not equal(fitted, fit(films, seed=1))
 
 
-def test_test_labels_and_test_videos_have_no_part_in_training(films: Dataset, fitted: FittedWatchers) -> None:
+def test_test_labels_and_test_videos_have_no_part_in_training(
+    films: Dataset, fitted: FittedPictureAttack
+) -> None:
     other = relabelled(films, "test", {"above": 1, "even": 0, "new": 1})
     assert equal(fitted, fit(other))
     assert equal(fitted, fit(films.where(lambda item: item.split == "train")))
 
 
-def test_scores_depend_neither_on_order_nor_on_company(films: Dataset, fitted: FittedWatchers) -> None:
+def test_scores_depend_neither_on_order_nor_on_company(films: Dataset, fitted: FittedPictureAttack) -> None:
     test = Clips(films, "test", Changed("noise", 0.2))
     assert fitted.score(test) == fitted.score(dataclasses.replace(test, dataset=reordered(films)))
     together = fitted.answers(test)["tiny"]
@@ -211,7 +284,7 @@ def test_a_global_random_state_is_left_alone(films: Dataset) -> None:
 # --- views and videos ---------------------------------------------------------------------------------------
 
 
-def test_a_video_is_the_mean_logit_of_its_frames(films: Dataset, fitted: FittedWatchers) -> None:
+def test_a_video_is_the_mean_logit_of_its_frames(films: Dataset, fitted: FittedPictureAttack) -> None:
     """The slow, obvious twin."""
     said = fitted.answers(Clips(films, "test"))["tiny"]
     assert len(said.logits) == 8 * 3
@@ -225,7 +298,7 @@ def test_a_video_is_the_mean_logit_of_its_frames(films: Dataset, fitted: FittedW
 
 
 def test_labels_can_go_by_frames_and_views_can_be_every_kth_frame(
-    films: Dataset, fitted: FittedWatchers
+    films: Dataset, fitted: FittedPictureAttack
 ) -> None:
     asked: list[tuple[str, int]] = []
 
@@ -234,14 +307,14 @@ def test_labels_can_go_by_frames_and_views_can_be_every_kth_frame(
         return None if frame < 4 else {"above": int(frame >= 12)}
 
     task = FrameAttack(quick(frame_stride=4), moments=moments)
-    every = FittedWatchers(task, fitted.names, fitted.watchers, 0)
-    for one in every.watchers:
+    every = FittedPictureAttack(task, fitted.names, fitted.attackers, 0)
+    for one in every.attackers:
         one.lens = dataclasses.replace(one.lens, step=4)
     try:
         said = every.answers(Clips(films, "test"))["tiny"]
         by_video = said.by_video()
     finally:
-        for one in every.watchers:
+        for one in every.attackers:
             one.lens = dataclasses.replace(one.lens, step=0)
     assert [frame for id_, frame in asked if id_ == "p12"] == [0, 4, 8, 12, 16]
     above = list(fitted.names).index("above")
@@ -252,7 +325,7 @@ def test_labels_can_go_by_frames_and_views_can_be_every_kth_frame(
 
 
 def test_attributes_a_test_set_does_not_know_are_left_out_and_named(
-    films: Dataset, fitted: FittedWatchers
+    films: Dataset, fitted: FittedPictureAttack
 ) -> None:
     score = fitted.score(Clips(relabelled(films, "test", {"above": 1}), "test"))
     assert score.per_class["even"]["ap"] is None
@@ -338,7 +411,7 @@ class Killed(Exception):
 
 
 def test_a_killed_attack_goes_on_to_the_very_same_result(
-    films: Dataset, fitted: FittedWatchers, tmp_path: Path
+    films: Dataset, fitted: FittedPictureAttack, tmp_path: Path
 ) -> None:
     def kill(step: int, total: int, loss: float) -> None:
         if step == 5:
@@ -349,7 +422,7 @@ def test_a_killed_attack_goes_on_to_the_very_same_result(
     again = fit(films, run=tmp_path)
     assert equal(fitted, again)
     assert fitted.history == again.history
-    assert [one.epoch for one in fitted.watchers] == [one.epoch for one in again.watchers]
+    assert [one.epoch for one in fitted.attackers] == [one.epoch for one in again.attackers]
     with pytest.raises(CheckpointError, match="with other anonymizer"):
         fit(films, QUICK, Changed("dim", 0.5), run=tmp_path)
     with pytest.raises(CheckpointError, match="with other learning_rate"):
@@ -363,11 +436,11 @@ def test_a_kept_attack_says_the_same(films: Dataset, tmp_path: Path) -> None:
     assert back.task.config == made.task.config
     assert back.score(Clips(films, "test")) == made.score(Clips(films, "test"))
     informed = quick(epochs=1, networks=("tiny", f"tiny@{tmp_path / 'tiny' / ENCODER}"))
-    (_, start), chosen = informed.attackers()[1], made.watchers[0].chosen
+    (_, start), chosen = informed.attackers()[1], made.attackers[0].chosen
     begun = informed.build("tiny", start, 2, 0).encoder
     assert begun.content_hash() == chosen.encoder.content_hash()  # what an attack on raw pictures has learnt
-    assert len(fit(films, informed, Changed("dim", 0.5)).watchers) == 2
-    with pytest.raises(CheckpointError, match="expected 'videoveil-clip-attack-1'"):
+    assert len(fit(films, informed, Changed("dim", 0.5)).attackers) == 2
+    with pytest.raises(CheckpointError, match="expected 'videoveil-clip-attack-2'"):
         ClipAttack().load(tmp_path / MODEL)
 
 

@@ -278,3 +278,15 @@ def test_people_who_cannot_be_found_are_named(plain: FeatureStore, tmp_path: Pat
     with pytest.raises(UsageError, match="7 people; at least 8"):
         attack(few)
     assert isinstance(GaitAttack(GaitConfig(trained=False)).fit(Features(few)), FittedGait)
+
+
+def test_outcomes_are_what_the_score_is_made_of(plain: FeatureStore) -> None:
+    fitted = GaitAttack(GaitConfig(kinds=())).fit(Features(plain))
+    outcomes, score = fitted.outcomes(Features(plain, split="probe")), fitted.score(Features(plain))
+    assert set(outcomes) == {metric.name for metric in score.metrics[1:]}
+    for name, one in outcomes.items():
+        assert one.measure().value == pytest.approx(score[name].value)
+        assert one.measure().chance == pytest.approx(score[name].chance)
+    assert len(outcomes["cosine_nm"].items) == PEOPLE * 2 * len(VIEWS)
+    only = next(i for i, id_ in enumerate(outcomes["cosine_nm"].items) if id_.startswith("003"))
+    assert outcomes["cosine_nm"].measure(np.array([only, only])).chance == pytest.approx(1 / PEOPLE)

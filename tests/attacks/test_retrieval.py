@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import itertools
 import math
 
 import numpy as np
@@ -7,7 +8,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from videoveil.attacks.retrieval import blind, cosine, discriminant, hits, learn
+from videoveil.attacks.retrieval import (
+    blind,
+    bridge,
+    cosine,
+    discriminant,
+    equal_error,
+    hits,
+    learn,
+    precisions,
+    precisions_by_chance,
+)
 from videoveil.errors import UsageError
 
 
@@ -155,3 +166,68 @@ def test_what_cannot_be_searched_is_named() -> None:
         discriminant(np.ones((4, 2)), np.arange(4), 0.1)
     with pytest.raises(UsageError, match="shrinkage=0"):
         discriminant(np.ones((4, 2)), np.array([0, 0, 1, 1]), 0)
+
+
+def slow_precision(likeness: list[float], same: list[bool]) -> float:
+    """The mean over all orders that agree with the likeness."""
+    found = []
+    for order in itertools.permutations(range(len(same))):
+        ordered = [likeness[i] for i in order]
+        if ordered != sorted(ordered, reverse=True):
+            continue
+        right, total = 0, 0.0
+        for place, i in enumerate(order):
+            if same[i]:
+                right += 1
+                total += right / (place + 1)
+        found.append(total / right)
+    return sum(found) / len(found)
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.lists(st.tuples(st.integers(0, 2), st.booleans()), min_size=1, max_size=6))
+def test_average_precision_with_ties_is_the_mean_over_all_orders(rows: list[tuple[int, bool]]) -> None:
+    likeness, same = [float(a) for a, _ in rows], [b for _, b in rows]
+    same[0] = True
+    found = precisions(np.array([likeness]), np.array([same]))
+    assert found[0] == pytest.approx(slow_precision(likeness, same))
+    assert precisions_by_chance(np.array([same]))[0] == pytest.approx(slow_precision([0.0] * len(same), same))
+
+
+def test_the_chance_of_average_precision_is_above_the_share_of_right_rows() -> None:
+    same = np.zeros((1, 20), dtype=bool)
+    same[0, 3] = True
+    assert precisions_by_chance(same)[0] == pytest.approx(sum(1 / i for i in range(1, 21)) / 20)
+    with pytest.raises(UsageError, match="nobody of their person"):
+        precisions(np.zeros((1, 3)), np.zeros((1, 3), dtype=bool))
+
+
+def test_the_equal_error_rate_is_where_both_errors_meet() -> None:
+    truth = np.array([1, 1, 0, 1, 0, 0], dtype=float)
+    assert equal_error(truth, np.arange(6.0)[::-1]) == pytest.approx(1 / 3)
+    assert equal_error(truth, truth) == 0.0
+    assert equal_error(truth, -truth) == pytest.approx(1.0)
+    assert equal_error(truth, np.zeros(6)) == pytest.approx(0.5)
+    assert equal_error(np.ones(3), np.zeros(3)) is None
+    rng = np.random.default_rng(0)
+    many = (rng.random(4000) < 0.3).astype(float)
+    scores = rng.normal(size=4000) + many
+    slow = min((abs(miss - wrong), (miss + wrong) / 2) for miss, wrong in errors(many, scores))
+    assert equal_error(many, scores) == pytest.approx(slow[1], abs=2e-3)
+
+
+def errors(truth: np.ndarray, scores: np.ndarray) -> list[tuple[float, float]]:
+    """Share of same ones missed and of others let through at every tenth threshold."""
+    same, other = scores[truth > 0], scores[truth == 0]
+    return [(float((same < t).mean()), float((other >= t).mean())) for t in np.sort(scores)[::10]]
+
+
+def test_a_bridge_learns_the_way_back_and_says_the_mean_where_there_is_none() -> None:
+    rng = np.random.default_rng(0)
+    raw, turn = rng.normal(size=(60, 5)), rng.normal(size=(5, 7))
+    people = np.repeat(np.arange(12), 5)
+    found = bridge(raw @ turn + 3.0, raw, people)
+    others = rng.normal(size=(20, 5))
+    assert np.allclose(found(others @ turn + 3.0), others, atol=0.05)
+    nothing = bridge(np.ones((60, 7)), raw, people)
+    assert np.allclose(nothing(np.ones((2, 7))), raw.mean(0))

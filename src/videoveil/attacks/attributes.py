@@ -22,6 +22,7 @@ from videoveil.data.records import Item
 from videoveil.errors import AnnotationError, BadItems, UsageError
 from videoveil.tasks.base import Features, Metric, Progress, Role, Score, as_features
 from videoveil.tasks.feature_set import feature_problems
+from videoveil.tasks.outcomes import AttributeOutcome, Outcome
 
 if TYPE_CHECKING:
     from lightning.fabric import Fabric
@@ -65,6 +66,7 @@ class Rows:
     x: np.ndarray  # (m, d)
     y: np.ndarray  # (m, k) of 0, 1 and NaN
     videos: np.ndarray  # (m,) which item a row came from
+    items: tuple[str, ...]  # their ids
 
 
 def rows(source: Features, names: tuple[str, ...], config: AttackConfig, labels: Labels) -> Rows:
@@ -73,7 +75,8 @@ def rows(source: Features, names: tuple[str, ...], config: AttackConfig, labels:
     y: list[list[float]] = []
     videos: list[int] = []
     wrong: list[str] = []
-    for number, entry in enumerate(sorted(source.items(), key=lambda e: e.item.id)):
+    stored_items = sorted(source.items(), key=lambda e: e.item.id)
+    for number, entry in enumerate(stored_items):
         stored = source.store.read(entry)
         features = stored.clip if config.input == "clip" else stored.static
         if features is None:
@@ -90,7 +93,8 @@ def rows(source: Features, names: tuple[str, ...], config: AttackConfig, labels:
         raise BadItems(f"{source.store.root}: {len(wrong)} items cannot be attacked:", wrong)
     if not x:
         raise BadItems(f"{source.store.root}: no items in split {source.split!r}")
-    return Rows(np.concatenate(x), np.array(y), np.array(videos))
+    ids = tuple(entry.item.id for entry in stored_items)
+    return Rows(np.concatenate(x), np.array(y), np.array(videos), ids)
 
 
 @dataclass(frozen=True)
@@ -151,6 +155,14 @@ class FittedAttack:
         """What each attacker finds."""
         data = rows(test, self.names, self.config, self.labels)
         return {one.kind: attribute_report(data.y, one.scores(data.x), self.names) for one in self.attackers}
+
+    def outcomes(self, test: Features) -> dict[str, Outcome]:
+        """What each attacker says of every row, to be measured on any choice of items."""
+        data = rows(test, self.names, self.config, self.labels)
+        return {
+            one.kind: AttributeOutcome(self.names, data.y, one.scores(data.x), data.videos, data.items)
+            for one in self.attackers
+        }
 
     def score(self, test: Features) -> Score:
         """cMAP of the attacker that does best, then of each; per attribute the best average precision of any."""

@@ -7,22 +7,22 @@ Every network of the config is trained afresh and scored; the one that does best
 frame, a clip), as in the papers; `cmap_video` gives the attacker all views of a video, whose logits are averaged. Both
 are scored with the epoch that held-out training videos chose and, as `…_last`, with the last one.
 
-Trained on raw pictures and scored on anonymized ones (`score(test.with_anonymizer(…))`) this is the papers' protocol of
-a raw-pretrained attacker. One that knows the anonymizer can do better, and with few videos may do worse than one that
-has seen raw pictures before: begin from what the raw one learnt as well, `networks=("resnet.18", "resnet.18@FILE")`
-with the FILE `RUN/resnet.18/encoder.safetensors`, and let the best count.
+`knowledge` in the config: "fresh" networks learn from what was published alone; "raw" ones have learnt from raw videos
+and are let loose on published ones as they are (the papers' raw-pretrained attacker); "fine-tuned" ones have done both.
+With few videos a fresh attacker may do worse than one that has seen raw pictures before: let the best count. The raw
+videos are those of `train` without its anonymizer, or where they were anonymized elsewhere the task's `raw`.
 
-`FrameAttack` sees single frames of videos, or pictures; `ClipAttack` sees clips, which also show how people move. An
-anonymizer must be judged by the worse of the two.
+`FrameAttack` sees single frames of videos, or pictures; `ClipAttack` sees clips, which also show how people move, with
+a video network or with an image network whose frames are pooled. An anonymizer must be judged by the worse of the two.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, get_args
 
 import numpy as np
 import torch
@@ -32,14 +32,21 @@ from videoveil import devices
 from videoveil.attacks.attributes import PREVALENCE, Labels, own_attributes
 from videoveil.attacks.losses import probabilities
 from videoveil.attacks.metrics import AttributeReport, attribute_report
-from videoveil.attacks.watch_training import Training
-from videoveil.attacks.watchers import WatchConfig, Watcher, logits_of
-from videoveil.attacks.watching import Answers, FrameLabels, Lens, ahead, view_truth
+from videoveil.attacks.picture_networks import (
+    PictureAttacker,
+    PictureConfig,
+    PooledClassifier,
+    Pooling,
+    logits_of,
+)
+from videoveil.attacks.picture_training import Training
+from videoveil.attacks.pictures import Answers, FrameLabels, Lens, ahead, attribute_names, view_truth
 from videoveil.data.records import Item
-from videoveil.encoders import create
-from videoveil.errors import CheckpointError
+from videoveil.encoders import Classifier, Encoder, create
+from videoveil.errors import CheckpointError, UsageError
 from videoveil.tasks import settings
 from videoveil.tasks.base import Clips, Metric, Progress, Role, Score, as_clips
+from videoveil.tasks.outcomes import AttributeOutcome, Outcome
 from videoveil.training import checkpoints, seeds
 from videoveil.training.clip_batches import Frames, check
 
@@ -53,7 +60,7 @@ MANY = "a random order of the views: the share of views with the attribute"
 
 
 @dataclass(frozen=True, kw_only=True)
-class FrameConfig(WatchConfig):
+class FrameConfig(PictureConfig):
     """Networks on single frames. The test crop is the middle of the training crops."""
 
     networks: tuple[str, ...] = ("resnet.18",)
@@ -74,19 +81,38 @@ class FrameConfig(WatchConfig):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ClipConfig(WatchConfig):
-    """Video networks on moving clips."""
+class ClipConfig(PictureConfig):
+    """Video networks on moving clips, or image networks on `frames` of a clip, pooled over time."""
 
     networks: tuple[str, ...] = ("r3d.18",)
+    frames: int = 8  # of a clip, for image networks; video networks know their own
+    stride: int = 2  # from one to the next of them
+    pooling: Pooling = "attention"
     augment: str = "weak"
     test: str = "spact-test"
     per_video: int = 2
     clips: int = 5  # of a test video, evenly spaced
     still: ClassVar[bool] = False
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.pooling not in get_args(Pooling) or self.frames < 1 or self.stride < 1:
+            raise UsageError(
+                f"pooling={self.pooling!r}, frames={self.frames}, stride={self.stride}: pooling is one of "
+                f"{', '.join(get_args(Pooling))}, the others are at least 1"
+            )
+
     @property
     def views(self) -> int:
         return self.clips
+
+    def span(self, encoder: Encoder) -> tuple[int, int]:
+        return (self.frames, self.stride) if encoder.kind == "image" else super().span(encoder)
+
+    def classifier(self, encoder: Encoder, outputs: int, seed: int = 0) -> Classifier:
+        if encoder.kind == "image":
+            return PooledClassifier(encoder, outputs, self.dropout, pooling=self.pooling, seed=seed)
+        return super().classifier(encoder, outputs, seed)
 
 
 def published() -> FrameConfig:
@@ -101,10 +127,11 @@ class _Attack:
     config: Any
     labels: Labels = own_attributes
     moments: FrameLabels | None = None
+    raw: Clips | None = None  # raw videos to learn from, where `train` cannot be had without its anonymizer
     name: ClassVar[str]
     role: ClassVar[Role] = "attack"
     form: ClassVar[str]
-    settings: ClassVar[type[WatchConfig]]
+    settings: ClassVar[type[PictureConfig]]
 
     def fit(
         self,
@@ -115,18 +142,34 @@ class _Attack:
         device: str = "auto",
         progress: Progress | None = None,
         fabric: Fabric | None = None,
-    ) -> FittedWatchers:
+    ) -> FittedPictureAttack:
         """Train every network. With a `run` folder each of them has its checkpoint there."""
         train = as_clips(train, "this attack", "give a dataset, or attack the features (AttributeAttack)")
         fabric = fabric or devices.make_fabric(device, self.config.precision)
-        job = Training(self.config, self.labels, train, seed, fabric, run)
-        made = FittedWatchers(self, job.names, tuple(job.watchers(progress)), seed)
+        config = self.config
+        begun: tuple[PictureAttacker, ...] = ()
+        if config.knowledge == "raw":
+            train = raw_of(train) if self.raw is None else self.raw.with_split(train.split)
+        elif config.knowledge == "fine-tuned":
+            first = replace(self, config=replace(config, knowledge="raw"))
+            folder = None if run is None else run / "raw"
+            before = first.fit(train, run=folder, seed=seed, device=device, progress=progress, fabric=fabric)
+            names = attribute_names(train.items(), self.labels)
+            if before.names != names:
+                raise UsageError(
+                    f"raw videos know {', '.join(before.names)} and anonymized ones {', '.join(names)}; an attacker "
+                    "can only go on with the same attributes"
+                )
+            begun = before.attackers
+            config = replace(config, learning_rate=config.learning_rate * config.tuning)
+        job = Training(config, self.labels, train, seed, fabric, run, begun)
+        made = FittedPictureAttack(self, job.names, tuple(job.attackers(progress)), seed)
         if run is not None and fabric.is_global_zero:
             made.save(run / MODEL)
         return made
 
-    def load(self, source: str | Path) -> FittedWatchers:
-        return FittedWatchers.load(source, self)
+    def load(self, source: str | Path) -> FittedPictureAttack:
+        return FittedPictureAttack.load(source, self)
 
 
 @dataclass(frozen=True)
@@ -135,8 +178,8 @@ class FrameAttack(_Attack):
 
     config: FrameConfig = field(default_factory=FrameConfig)
     name: ClassVar[str] = "frame-attack"
-    form: ClassVar[str] = "videoveil-frame-attack-1"
-    settings: ClassVar[type[WatchConfig]] = FrameConfig
+    form: ClassVar[str] = "videoveil-frame-attack-2"
+    settings: ClassVar[type[PictureConfig]] = FrameConfig
 
 
 @dataclass(frozen=True)
@@ -145,29 +188,34 @@ class ClipAttack(_Attack):
 
     config: ClipConfig = field(default_factory=ClipConfig)
     name: ClassVar[str] = "clip-attack"
-    form: ClassVar[str] = "videoveil-clip-attack-1"
-    settings: ClassVar[type[WatchConfig]] = ClipConfig
+    form: ClassVar[str] = "videoveil-clip-attack-2"
+    settings: ClassVar[type[PictureConfig]] = ClipConfig
+
+
+def raw_of(source: Clips) -> Clips:
+    """The same videos as they were filmed."""
+    return replace(source, anonymizer=None, eight_bit=False, paint=None)
 
 
 # --- what was learnt ----------------------------------------------------------------------------------------
 
 
 @dataclass
-class FittedWatchers:
+class FittedPictureAttack:
     """Attackers on pictures that have learnt."""
 
     task: _Attack
     names: tuple[str, ...]
-    watchers: tuple[Watcher, ...]
+    attackers: tuple[PictureAttacker, ...]
     seed: int = 0
 
     @property
     def history(self) -> list[dict[str, Any]]:
         """One record per network and epoch."""
-        return [{"network": one.title, **record} for one in self.watchers for record in one.history]
+        return [{"network": one.title, **record} for one in self.attackers for record in one.history]
 
-    def to(self, device: str | torch.device) -> FittedWatchers:
-        for one in self.watchers:
+    def to(self, device: str | torch.device) -> FittedPictureAttack:
+        for one in self.attackers:
             one.to(device)
         return self
 
@@ -179,7 +227,7 @@ class FittedWatchers:
         """
         test = as_clips(test, "this attack")
         items = tuple(sorted(test.items(), key=lambda item: item.id))
-        lenses = {one.lens for one in self.watchers}
+        lenses = {one.lens for one in self.attackers}
         side = 2 * max(lens.size for lens in lenses)
         check(items, Frames(), self.task.config.workers)
         found: dict[str, list[np.ndarray]] = {}
@@ -195,7 +243,7 @@ class FittedWatchers:
                     view_truth(item, middles, self.names, self.task.labels, self.task.moments)
                 )
         answers = {}
-        for one in self.watchers:
+        for one in self.attackers:
             truth = truths[one.lens]
             videos = np.repeat(np.arange(len(items)), [len(rows) for rows in truth])
             for suffix in one.networks():
@@ -210,7 +258,7 @@ class FittedWatchers:
         seed = seeds.number(self.seed, "test", item.id)
         return {
             f"{one.title}{suffix}": logits_of(network, pictures, veil, seed)
-            for one in self.watchers
+            for one in self.attackers
             if one.lens == lens
             for suffix, network in one.networks().items()
         }
@@ -222,10 +270,23 @@ class FittedWatchers:
             for name, said in self.answers(test).items()
         }
 
+    def outcomes(self, test: Clips) -> dict[str, Outcome]:
+        """What each network, in its chosen epoch, says of single views (NAME) and of whole videos (NAME_video)."""
+        ids = tuple(sorted(item.id for item in test.items()))
+        said = self.answers(test)
+        made: dict[str, Outcome] = {}
+        for one in self.attackers:
+            for suffix, answers in (("", said[one.title]), ("_video", said[one.title].by_video())):
+                scores = probabilities(answers.logits, True)
+                made[f"{one.title}{suffix}"] = AttributeOutcome(
+                    self.names, answers.truth, scores, answers.videos, ids
+                )
+        return made
+
     def score(self, test: Clips) -> Score:
         """cMAP and F1 of the network that does best, by views and by videos; then those of each."""
         found = self.reports(test)
-        chosen = {one.title: found[one.title] for one in self.watchers}
+        chosen = {one.title: found[one.title] for one in self.attackers}
         metrics: list[Metric] = []
         for place, suffix in ((0, ""), (1, "_video")):
             best = max((pair[place] for pair in chosen.values()), key=_strength)
@@ -254,7 +315,7 @@ class FittedWatchers:
         """All networks in one file."""
         tensors: dict[str, Tensor] = {}
         described = []
-        for place, one in enumerate(self.watchers):
+        for place, one in enumerate(self.attackers):
             for suffix, network in one.networks().items():
                 tensors |= {f"{place}{suffix}.{key}": t for key, t in network.state_dict().items()}
             described.append(
@@ -271,21 +332,21 @@ class FittedWatchers:
             "names": list(self.names),
             "config": settings.to_json(self.task.config),
             "seed": self.seed,
-            "watchers": described,
+            "attackers": described,
         }
         checkpoints.write(destination, self.task.form, tensors, facts)
 
     @classmethod
-    def load(cls, source: str | Path, task: _Attack) -> FittedWatchers:
+    def load(cls, source: str | Path, task: _Attack) -> FittedPictureAttack:
         """What `save` wrote; the labels to score by are the task's own."""
         tensors, facts = checkpoints.read(source, task.form)
         try:
             names = tuple(facts["names"])
             config: Any = settings.from_json(task.settings, facts["config"])
-            task = type(task)(config, task.labels, task.moments)
+            task = replace(task, config=config)
             found = [
                 _restored(place, one, tensors, len(names), config, str(source))
-                for place, one in enumerate(facts["watchers"])
+                for place, one in enumerate(facts["attackers"])
             ]
             return cls(task, names, tuple(found), facts["seed"])
         except (KeyError, TypeError) as error:
@@ -297,9 +358,9 @@ def _restored(
     one: Mapping[str, Any],
     tensors: Mapping[str, Tensor],
     outputs: int,
-    config: WatchConfig,
+    config: PictureConfig,
     source: str,
-) -> Watcher:
+) -> PictureAttacker:
     networks = []
     for suffix in one["states"]:
         encoder = create(one["network"], weights="random", **one["encoder"])
@@ -307,7 +368,7 @@ def _restored(
         checkpoints.fill(network, checkpoints.part(tensors, f"{place}{suffix}"), source)
         networks.append(network.eval())
     chosen, last = networks[0], networks[-1]
-    return Watcher(one["title"], chosen, last, config.lens(chosen), one["epoch"], one["history"])
+    return PictureAttacker(one["title"], chosen, last, config.lens(chosen), one["epoch"], one["history"])
 
 
 def _report(said: Answers, names: Sequence[str]) -> AttributeReport:

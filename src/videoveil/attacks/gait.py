@@ -36,6 +36,7 @@ from videoveil.errors import BadItems, StoreError, UsageError
 from videoveil.features.store import StoredItem
 from videoveil.tasks.base import Features, Metric, Progress, Role, Score, as_features
 from videoveil.tasks.feature_set import feature_problems
+from videoveil.tasks.outcomes import MeanOutcome, Outcome
 
 if TYPE_CHECKING:
     from lightning.fabric import Fabric
@@ -218,20 +219,38 @@ class FittedGait:
 
     def score(self, test: Features) -> Score:
         """Top-1 by attacker and condition; first the best of any attacker on probes of the gallery's own condition."""
-        probe = load(test.with_split(PROBE) if test.split is None else test, self.config)
+        probe = self._probes(test)
         found, chance = self.hits(probe)
-        everywhere = list(dict.fromkeys([*np.unique(self.gallery.conditions), *np.unique(probe.conditions)]))
-        rows = {name: probe.conditions == name for name in everywhere if (probe.conditions == name).any()}
         usual = np.isin(probe.conditions, self.gallery.conditions)
         usual = usual if usual.any() else np.ones_like(usual)
         closed = [name for name in found if not name.startswith("open")]
         worst = max(closed, key=lambda name: float(found[name][usual].mean()))
         metrics = [Metric("top1", *_means(found[worst], chance[worst], usual))]
-        for name in found:
-            for condition, chosen in rows.items():
-                label = f"{name}_{condition}" if condition else name
-                metrics.append(Metric(label, *_means(found[name], chance[name], chosen)))
+        for label, name, chosen in self._cells(probe, found):
+            metrics.append(Metric(label, *_means(found[name], chance[name], chosen)))
         return Score(GaitAttack.name, len(probe), tuple(metrics), baseline=RANDOM_PICK)
+
+    def outcomes(self, test: Features) -> dict[str, Outcome]:
+        """Whether each attacker finds every probe, by attacker and condition, under the names of `score`."""
+        probe = self._probes(test)
+        found, chance = self.hits(probe)
+        made: dict[str, Outcome] = {}
+        for label, name, chosen in self._cells(probe, found):
+            ids = tuple(probe.ids[i] for i in np.flatnonzero(chosen))
+            made[label] = MeanOutcome("top1", ids, found[name][chosen], chance[name][chosen])
+        return made
+
+    def _probes(self, test: Features) -> Walks:
+        return load(test.with_split(PROBE) if test.split is None else test, self.config)
+
+    def _cells(self, probe: Walks, found: Hits) -> Iterator[tuple[str, str, np.ndarray]]:
+        """(label, attacker, bool (p,)): every attacker on the probes of every condition, the gallery's own first."""
+        everywhere = list(dict.fromkeys([*np.unique(self.gallery.conditions), *np.unique(probe.conditions)]))
+        for name in found:
+            for condition in everywhere:
+                chosen = probe.conditions == condition
+                if chosen.any():
+                    yield (f"{name}_{condition}" if condition else name), name, chosen
 
     def hits(self, probe: Walks) -> tuple[Hits, Hits]:
         """For every attacker whether it finds each probe, (p,) in [0, 1], and what a blind guess would."""

@@ -1,4 +1,4 @@
-"""One attacker on pictures: a network that learns private attributes from frames or clips, afresh.
+"""One attacker on pictures: a network that learns private attributes from frames or clips.
 
 Adam, and a learning rate a fifth as high when the training loss stops falling. The epoch is chosen on a share of the
 training videos; the weights of the last one are kept beside it.
@@ -12,7 +12,7 @@ import copy
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
 
 import numpy as np
 import torch
@@ -21,9 +21,9 @@ from torch import Tensor, nn
 from videoveil import devices
 from videoveil.attacks.losses import probabilities
 from videoveil.attacks.metrics import attribute_report
-from videoveil.attacks.watching import Lens
+from videoveil.attacks.pictures import Lens
 from videoveil.encoders import Classifier, Encoder, create
-from videoveil.encoders.registry import EMBEDDED, info, resolve
+from videoveil.encoders.registry import EMBEDDED, resolve
 from videoveil.errors import UsageError
 from videoveil.media.transforms import preset
 from videoveil.training import seeds
@@ -31,6 +31,9 @@ from videoveil.training.supervised import Judge, Optimizer, Plateau
 
 if TYPE_CHECKING:
     from videoveil.features.pixels import PixelVeil
+
+Knowledge = Literal["fresh", "raw", "fine-tuned"]
+Pooling = Literal["mean", "attention"]
 
 SCRATCH, OWN = "scratch", "own"  # starts: random weights, those that come with the network
 CHUNK = 64  # pictures scored at once, clips by the number of their frames
@@ -52,15 +55,47 @@ class StillClassifier(Classifier):
         return super().forward(clips)
 
 
+class PooledClassifier(Classifier):
+    """A classifier of clips by an image network: every frame by itself, then one vector for the clip.
+
+    Attention: a learnt weight for every frame, softmax over the clip, so that the few frames that show something count.
+    Before it has learnt, all weights are equal: the mean.
+    """
+
+    def __init__(
+        self, encoder: Encoder, classes: int, dropout: float = 0.0, *, pooling: Pooling, seed: int = 0
+    ):
+        super().__init__(encoder, classes, dropout, seed=seed)
+        self.attention = nn.Linear(encoder.width, 1) if pooling == "attention" else None
+        if self.attention is not None:
+            nn.init.zeros_(self.attention.weight)
+            nn.init.zeros_(self.attention.bias)
+
+    def with_features(self, clips: Tensor) -> tuple[Tensor, Tensor]:
+        tokens = self.encoder.temporal_tokens(clips)  # (N, T, C)
+        if self.attention is None:
+            features = tokens.mean(1)
+        else:
+            features = (self.attention(tokens).softmax(1) * tokens).sum(1)
+        logits: Tensor = self.head(self.dropout(features))
+        return logits, features
+
+
 @dataclass(frozen=True, kw_only=True)
-class WatchConfig(Plateau):
-    """Which networks attack, what they see, and how they learn.
+class PictureConfig(Plateau):
+    """Which networks attack, what they see, what they know, and how they learn.
+
+    `knowledge`: "fresh" has only the published pictures to learn from; "raw" has learnt from raw pictures and never
+    seen the anonymizer; "fine-tuned" goes on from there with published ones. An anonymizer must be judged by the best
+    of the three.
 
     Every network is tried with every start, but for those that name their own: `resnet.18`, `tiny@own`. A start is
     "scratch", "own" (the weights that come with the package) or what `create` takes: a file, `torchvision:…`.
     """
 
     networks: tuple[str, ...]
+    knowledge: Knowledge = "fresh"
+    tuning: float = 0.3  # the learning rate of fine-tuning, as a share of the first one
     starts: tuple[str, ...] = (SCRATCH,)
     size: int = 0  # side of the input; 0: the network's own
     augment: str  # a preset of media.transforms
@@ -85,10 +120,13 @@ class WatchConfig(Plateau):
             raise UsageError("an attack needs at least one network and one start")
         if len(set(self.attackers())) != len(self.attackers()):
             raise UsageError(f"networks={self.networks}, starts={self.starts}: name each of them once")
+        if self.knowledge not in get_args(Knowledge):
+            raise UsageError(f"knowledge={self.knowledge!r}: choose one of {', '.join(get_args(Knowledge))}")
+        if not 0 < self.tuning <= 1:
+            raise UsageError(f"tuning={self.tuning}: must be a share in (0, 1]")
         for name, start in self.attackers():
-            if info(name).kind == "image" and not self.still:
-                raise UsageError(f"{name} looks at single frames; this attack needs video networks")
-            if start == OWN and not (EMBEDDED / f"{resolve(name)}.safetensors").is_file():
+            file = EMBEDDED / f"{resolve(name)}.safetensors"
+            if start == OWN and not file.is_file():
                 raise UsageError(f"{name}@{OWN}: comes without weights; start from scratch or from a file")
         if not 0 < self.validation < 1:
             raise UsageError(f"validation={self.validation}: must be a share in (0, 1)")
@@ -118,7 +156,8 @@ class WatchConfig(Plateau):
         return tuple(found)
 
     def title(self, network: str, start: str) -> str:
-        return network if start == SCRATCH else f"{network}@{start}"
+        plain = network if start == SCRATCH else f"{network}@{start}"
+        return plain if self.knowledge == "fresh" else f"{plain}-{self.knowledge}"
 
     def build(self, network: str, start: str, outputs: int, seed: int) -> Classifier:
         """The network before it has learnt anything about these people."""
@@ -131,10 +170,14 @@ class WatchConfig(Plateau):
         kind = StillClassifier if self.still else Classifier
         return kind(encoder, outputs, self.dropout, seed=seed)
 
+    def span(self, encoder: Encoder) -> tuple[int, int]:
+        """How many frames a view has, and how far they are from each other."""
+        return (1, 1) if self.still else (encoder.input.frames, encoder.input.stride)
+
     def lens(self, network: Classifier) -> Lens:
         """How it looks at test items."""
         spec = network.encoder.input
-        length, stride = (1, 1) if self.still else (spec.frames, spec.stride)
+        length, stride = self.span(network.encoder)
         return Lens(length, stride, spec.size, self.test, self.views, self.step)
 
 
@@ -192,7 +235,7 @@ class Validation(Judge):
 
 
 @dataclass
-class Watcher:
+class PictureAttacker:
     """A trained attacker: the weights of the epoch that was chosen, and those of the last one."""
 
     title: str
@@ -210,14 +253,14 @@ class Watcher:
         lens: Lens,
         judge: Validation,
         history: Sequence[Mapping[str, Any]],
-    ) -> Watcher:
+    ) -> PictureAttacker:
         if not judge.state or judge.epoch == len(history) - 1:
             return cls(title, network, network, lens, len(history) - 1, history)
         chosen = copy.deepcopy(network)
         chosen.load_state_dict(judge.state)
         return cls(title, chosen.eval(), network, lens, judge.epoch, history)
 
-    def to(self, device: str | torch.device) -> Watcher:
+    def to(self, device: str | torch.device) -> PictureAttacker:
         self.chosen.to(device)
         self.last.to(device)
         return self

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.attacks.pictures import people
-from videoveil.attacks.watching import Answers, Lens, ahead, item_truth
+from videoveil.attacks.pictures import Answers, Lens, ahead, item_truth
 from videoveil.media.reader import open_video
 from videoveil.media.transforms import preset
 from videoveil.training.clip_batches import Frames

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 import pytest
 import torch
 
-from videoveil.attacks.frames import FrameConfig
-from videoveil.attacks.watchers import Validation, Watcher, known_loss
+from videoveil.attacks.frames import ClipConfig, FrameConfig
+from videoveil.attacks.picture_networks import PictureAttacker, Validation, known_loss
+from videoveil.encoders.registry import info
 
 
 def test_the_loss_of_an_item_is_the_sum_over_what_is_known_of_it() -> None:
@@ -56,9 +59,32 @@ def test_where_no_epoch_could_be_judged_the_last_one_counts() -> None:
     network = config.build("tiny", "scratch", 1, 0)
     judge = Validation(torch.zeros(1, 3, 1, 16, 16, dtype=torch.uint8), np.array([[np.nan]]), None, 0)
     history = [{"epoch": n, "loss": 1.0, **judge.look(network.eval(), n)} for n in range(3)]
-    made = Watcher.of("tiny", network, config.lens(network), judge, history)
+    made = PictureAttacker.of("tiny", network, config.lens(network), judge, history)
     assert (made.epoch, made.chosen) == (2, network)
     assert list(made.networks()) == [""]
+
+
+@pytest.mark.parametrize(
+    "name", ["resnet.18", "resnet.34", "resnet.50", "resnet.101", "resnet.152", "mobilenet.v1-1.0"]
+)
+def test_the_published_attackers_can_all_be_built(name: str) -> None:
+    width = info(name).width
+    for config in (FrameConfig(networks=(name,)), ClipConfig(networks=(name,))):
+        assert config.attackers() == ((name, "scratch"),)
+    assert width == {"resnet.18": 512, "resnet.34": 512, "mobilenet.v1-1.0": 1024}.get(name, 2048)
+
+
+def test_attention_begins_as_the_mean_and_then_prefers_what_it_has_learnt_to() -> None:
+    network = ClipConfig(networks=("mobilenet.v1-0.25",), size=32)
+    mean = dataclasses.replace(network, pooling="mean").build("mobilenet.v1-0.25", "scratch", 2, 0).eval()
+    made = network.build("mobilenet.v1-0.25", "scratch", 2, 0).eval()
+    clips = torch.rand(2, 3, 4, 32, 32, generator=torch.Generator().manual_seed(0))
+    with torch.no_grad():
+        assert torch.allclose(made(clips), mean(clips), atol=1e-6)
+        tokens = made.encoder.temporal_tokens(clips)
+        made.attention.weight.copy_(1e6 * (tokens[:1, 2] - tokens[0].mean(0)))
+        _, features = made.with_features(clips)
+    assert torch.allclose(features[0], tokens[0, 2], atol=1e-5)
 
 
 def test_every_network_is_tried_with_every_start_unless_it_names_its_own() -> None:

@@ -12,7 +12,7 @@ from tests.attacks.pictures import people
 from videoveil import devices
 from videoveil.attacks.attributes import own_attributes
 from videoveil.attacks.frames import FrameConfig
-from videoveil.attacks.watch_training import Training
+from videoveil.attacks.picture_training import Training
 from videoveil.data.records import Dataset
 from videoveil.tasks.base import Clips
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,15 +13,15 @@ import torch
 from videoveil import files
 from videoveil.attacks.attributes import Labels
 from videoveil.attacks.features import split
-from videoveil.attacks.watchers import (
+from videoveil.attacks.picture_networks import (
     FREE_TO_CHANGE,
+    PictureAttacker,
+    PictureConfig,
     Validation,
-    WatchConfig,
-    Watcher,
     known_loss,
     ready,
 )
-from videoveil.attacks.watching import Lens, ahead, attribute_names, item_truth
+from videoveil.attacks.pictures import Lens, ahead, attribute_names, item_truth
 from videoveil.encoders import Classifier, save
 from videoveil.errors import BadItems, UsageError
 from videoveil.media.transforms import preset
@@ -40,13 +41,15 @@ class Training:
 
     def __init__(
         self,
-        config: WatchConfig,
+        config: PictureConfig,
         labels: Labels,
         train: Clips,
         seed: int,
         fabric: Fabric,
         run: Path | None = None,
+        begun: Sequence[PictureAttacker] = (),
     ):
+        """`begun`: attackers of the same config that have learnt something else before, to go on from."""
         self.config, self.seed, self.fabric, self.run = config, seed, fabric, run
         self.veil, self.through = train.veil(), train.through()
         every = sorted(train.items(), key=lambda item: item.id)
@@ -62,6 +65,7 @@ class Training:
         groups = [item.subject or item.id for item in items]
         self.learn, self.choose = split(len(items), self.config.validation, seed, groups)
         self.items = tuple(items)
+        self.begun = dict(zip(config.attackers(), begun, strict=True)) if begun else {}
         networks = [self.network(*one) for one in self.config.attackers()]
         self.frames = Frames(
             frames_memory(self.config.cache_gib, fabric.device),
@@ -72,12 +76,15 @@ class Training:
         check(self.items, self.frames, self.config.workers)
 
     def network(self, network: str, start: str) -> Classifier:
-        return self.config.build(network, start, len(self.names), self.seed)
+        made = self.config.build(network, start, len(self.names), self.seed)
+        if (network, start) in self.begun:
+            made.load_state_dict(self.begun[network, start].chosen.state_dict())
+        return made
 
-    def watchers(self, progress: Progress | None) -> list[Watcher]:
-        return [self.watcher(*one, progress) for one in self.config.attackers()]
+    def attackers(self, progress: Progress | None) -> list[PictureAttacker]:
+        return [self.attacker(*one, progress) for one in self.config.attackers()]
 
-    def watcher(self, name: str, start: str, progress: Progress | None) -> Watcher:
+    def attacker(self, name: str, start: str, progress: Progress | None) -> PictureAttacker:
         """One network trained to the end."""
         config, network = self.config, self.network(name, start)
         title, lens = config.title(name, start), config.lens(network)
@@ -91,7 +98,7 @@ class Training:
             config,
             self.seed,
             self.fabric,
-            None if self.run is None else self.run / _folder(title),
+            None if self.run is None else self.run / folder_name(title),
             identity=self.identity(name, start, begun),
             progress=progress,
             what=f"attacker {title}",
@@ -99,7 +106,7 @@ class Training:
             free=FREE_TO_CHANGE,
         )
         history = loop.run()
-        made = Watcher.of(title, network, lens, judge, history)
+        made = PictureAttacker.of(title, network, lens, judge, history)
         if loop.folder is not None and self.fabric.is_global_zero:
             save(made.chosen.encoder, loop.folder / ENCODER, {"attack": title, "seed": self.seed})
         return made
@@ -138,7 +145,7 @@ class Training:
         }
 
 
-def _folder(title: str) -> str:
+def folder_name(title: str) -> str:
     """A name that a folder can have, another one for every title."""
     plain = "".join(c if c.isalnum() or c in ".-" else "-" for c in title)
     return plain if plain == title else f"{plain[:60]}-{files.value_hash(title)[:8]}"

@@ -1,0 +1,1 @@
+"""The audit: attackers and utilities on raw and on anonymized videos, and what may be said of the difference."""

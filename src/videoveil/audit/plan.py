@@ -1,0 +1,110 @@
+"""Who takes part when time is short: everybody is tried for a moment, then those that find most per minute are taken.
+
+A plan is written down. A killed audit goes on with its own, and the same audit on the same machine finds it again, so
+that a clock which runs a little differently does not change what is measured.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from videoveil.audit.registry import Answers, Participant
+from videoveil.tasks.base import Progress
+
+TRYING = 2.0  # seconds of steps after the first one, from which the rest is reckoned
+SCORING = 1.15  # what scoring adds to training
+RESERVE = 0.95  # of a budget that is planned with
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOut:
+    """Somebody who does not take part, and why."""
+
+    name: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Who takes part. `seconds`: what one training of each was reckoned to take."""
+
+    chosen: tuple[str, ...]
+    left_out: tuple[LeftOut, ...] = ()
+    seconds: Mapping[str, float] | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Plan:
+        left = tuple(LeftOut(**one) for one in value["left_out"])
+        return cls(tuple(value["chosen"]), left, value["seconds"])
+
+
+class Enough(Exception):
+    pass
+
+
+class Stopwatch:
+    """A progress callback that stops a training once its cost can be reckoned."""
+
+    def __init__(self, trying: float = TRYING, clock: Callable[[], float] = time.perf_counter):
+        self.trying, self.clock = trying, clock
+        self.began = clock()
+        self.first: tuple[float, int] | None = None
+        self.reckoned = 0.0
+
+    def __call__(self, done: int, total: int, value: float) -> None:
+        now = self.clock()
+        if self.first is None:
+            self.first = (now, done)
+            return
+        moment, step = self.first
+        if now - moment >= self.trying and done > step:
+            each = (now - moment) / (done - step)
+            self.reckoned = (moment - self.began) + each * (total - step)
+            raise Enough
+
+
+def cost(run: Callable[[Progress], Answers], trying: float = TRYING) -> tuple[float, Answers | None]:
+    """Seconds that a training takes, and what it found where it was over before it could be stopped."""
+    watch = Stopwatch(trying)
+    try:
+        found = run(watch)
+    except Enough:
+        return SCORING * watch.reckoned, None
+    return watch.clock() - watch.began, found
+
+
+def choose(
+    participants: Sequence[Participant],
+    seconds: Mapping[str, float],
+    trainings: Mapping[str, int],
+    budget: float,
+    words: str = "the budget",
+) -> Plan:
+    """Those that fit into `budget` seconds, `words` for people, when each has so many trainings to do.
+
+    First the cheapest of every question, for without it the question stays open, utilities before attackers; one of
+    each role is taken even where it does not fit. Then by strength per minute.
+    """
+    price = {one.name: seconds[one.name] * trainings[one.name] for one in participants}
+    first: dict[tuple[str, str], Participant] = {}
+    for one in sorted(participants, key=lambda p: (price[p.name], p.name)):
+        first.setdefault((one.role, one.question), one)
+    must = sorted(first.values(), key=lambda p: (p.role != "utility", price[p.name], p.name))
+    rest = [one for one in participants if one not in must]
+    rest.sort(key=lambda p: (-p.strength / max(price[p.name], 1e-9), p.name))
+    left, taken, roles, out = budget * RESERVE, [], set(), []
+    for one in [*must, *rest]:
+        if price[one.name] <= left or (one in must and one.role not in roles):
+            taken.append(one.name)
+            roles.add(one.role)
+            left -= price[one.name]
+        else:
+            out.append(LeftOut(one.name, f"did not fit into {words}"))
+    order = tuple(one.name for one in participants if one.name in taken)
+    return Plan(order, tuple(out), dict(seconds))

@@ -1,0 +1,436 @@
+"""Everybody who takes part in an audit, by name: attackers and utilities. A new one is a line here.
+
+`strength` is what an attacker is expected to find in raw videos, as a share of everything above chance, measured on
+twins; with a budget those that find most per minute are taken first. It decides nothing else.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, is_dataclass, replace
+from functools import partial
+from typing import Any, Literal
+
+from videoveil.attacks.attributes import AttackConfig, AttributeAttack
+from videoveil.attacks.frames import ClipAttack, ClipConfig, FrameAttack, FrameConfig
+from videoveil.attacks.gait import GALLERY, PROBE, GaitAttack, GaitConfig
+from videoveil.attacks.identity import IdentityAttack, IdentityConfig
+from videoveil.attacks.inversion import InversionAttack, InversionConfig
+from videoveil.attacks.reconstruction import ReconstructionAttack, ReconstructionConfig
+from videoveil.audit import grid, utilities
+from videoveil.audit.subject import Stores, Subject, Which
+from videoveil.errors import UsageError
+from videoveil.tasks.action.network import NetworkConfig
+from videoveil.tasks.action.probe import ProbeConfig
+from videoveil.tasks.base import Clips, Features, Progress, Role
+from videoveil.tasks.outcomes import Outcome
+
+Answers = dict[str, Outcome]
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One training of one participant: on which side, with which seed."""
+
+    subject: Subject
+    stores: Stores
+    which: Which
+    seed: int
+    device: str = "auto"
+    progress: Progress | None = None
+
+    def clips(self, split: str, which: Which | None = None) -> Clips:
+        shown = self.subject.side(which or self.which).clips
+        if shown is None:
+            raise UsageError("audit: this side has features, no pictures")
+        return shown.with_split(split or None)
+
+    def features(self, split: str, which: Which | None = None) -> Features:
+        return self.stores.features(which or self.which, split or None)
+
+
+@dataclass(frozen=True)
+class Participant:
+    """An attacker or a utility. `why_not` says why it cannot take part; empty where it can."""
+
+    name: str
+    words: str  # for people who do not train networks
+    question: str  # what it wants to know; participants with the same question are compared
+    role: Role
+    reads: Literal["clips", "features"]
+    strength: float
+    run: Callable[[Trial, Any], Answers]
+    config: Callable[[bool], Any]  # whether there is a GPU → its settings
+    why_not: Callable[[Subject], str]
+    judged: bool = True
+
+    def excuse(self, subject: Subject, stores: Stores) -> str:
+        if self.reads == "clips" and subject.anonymized.clips is None:
+            return "only features leave this anonymizer; there are no pictures to look at"
+        if self.reads == "features" and (reason := stores.why_not()):
+            return reason
+        return self.why_not(subject)
+
+    def settings(self, gpu: bool) -> dict[str, Any]:
+        """For config.yaml and for the names of results."""
+        config = self.config(gpu)
+        return asdict(config) if is_dataclass(config) and not isinstance(config, type) else {}
+
+
+# --- what they need -----------------------------------------------------------------------------------------
+
+
+def _attributes(subject: Subject) -> str:
+    for split in (subject.train, subject.test):
+        if not any(subject.known(item) for item in subject.items(split)):
+            return f"nothing is known about the people in split {split!r}: no attributes"
+    return ""
+
+
+def _people(subject: Subject) -> str:
+    learnt = {item.subject for item in subject.items(subject.train) if item.subject}
+    asked = Counter(item.subject for item in subject.items(subject.test) if item.subject)
+    if len(learnt) < LEAST_PEOPLE:
+        return f"{len(learnt)} people are named in the training videos; at least {LEAST_PEOPLE} are needed"
+    several = [name for name, videos in asked.items() if videos > 1]
+    return "" if len(several) > 1 else "the test videos do not name people who are in several of them"
+
+
+def _gait(subject: Subject) -> str:
+    there = subject.dataset.counts()
+    if GALLERY not in there or PROBE not in there:
+        return "needs people by name in the splits gallery and probe"
+    people = {item.subject for item in subject.items(GALLERY)}
+    return "" if len(people) >= 8 else f"{len(people)} people; at least 8 are needed"
+
+
+def _actions(subject: Subject) -> str:
+    for split in (subject.train, subject.test):
+        if not any(item.action for item in subject.items(split)):
+            return f"no item of split {split!r} has an action label"
+    kinds = {item.action for item in subject.items(subject.train)}
+    return "" if len(kinds) > 1 else f"all training videos are of one class ({next(iter(kinds))})"
+
+
+# --- what they do -------------------------------------------------------------------------------------------
+
+
+def _on_features(trial: Trial, config: AttackConfig) -> Answers:
+    task = AttributeAttack(config, trial.subject.labels)
+    fitted = task.fit(
+        trial.features(trial.subject.train), seed=trial.seed, device="cpu", progress=trial.progress
+    )
+    return fitted.outcomes(trial.features(trial.subject.test))
+
+
+def _on_pictures(trial: Trial, config: Any) -> Answers:
+    kind: Any = FrameAttack if isinstance(config, FrameConfig) else ClipAttack
+    raw = trial.clips(trial.subject.train, "raw")
+    fitted = kind(config, trial.subject.labels, raw=raw).fit(
+        trial.clips(trial.subject.train), seed=trial.seed, device=trial.device, progress=trial.progress
+    )
+    found: Answers = fitted.outcomes(trial.clips(trial.subject.test))
+    return found
+
+
+def _by_identity(trial: Trial, config: IdentityConfig) -> Answers:
+    """People in published videos, by published videos of theirs and by raw ones."""
+    task = IdentityAttack(config, raw=trial.clips("", "raw"))
+    fitted = task.fit(
+        trial.clips(trial.subject.train), seed=trial.seed, device=trial.device, progress=trial.progress
+    )
+    return fitted.outcomes(trial.clips(trial.subject.test))
+
+
+def _by_identity_in_features(trial: Trial, config: IdentityConfig) -> Answers:
+    task = IdentityAttack(config, raw=trial.features("", "raw"))
+    fitted = task.fit(
+        trial.features(trial.subject.train), seed=trial.seed, device="cpu", progress=trial.progress
+    )
+    return fitted.outcomes(trial.features(trial.subject.test))
+
+
+def _by_reconstruction(trial: Trial, config: ReconstructionConfig) -> Answers:
+    """A network learns to draw raw frames from published ones; others look at what it draws.
+
+    Of raw videos there is nothing to reconstruct: the published frame is the raw one, at any number of decibels.
+    """
+    task = ReconstructionAttack(config, trial.subject.labels, raw=trial.clips("", "raw"))
+    fitted = task.fit(
+        trial.clips(trial.subject.train), seed=trial.seed, device=trial.device, progress=trial.progress
+    )
+    return fitted.outcomes(trial.clips(trial.subject.test))
+
+
+def _by_inversion(trial: Trial, config: InversionConfig) -> Answers:
+    """A network learns to draw frames from features; others look at what it draws."""
+    task = InversionAttack(config, trial.subject.labels, trial.subject.dataset)
+    fitted = task.fit(
+        trial.features(trial.subject.train), seed=trial.seed, device=trial.device, progress=trial.progress
+    )
+    return fitted.outcomes(trial.features(trial.subject.test))
+
+
+def _on_grid(trial: Trial, config: grid.GridConfig) -> Answers:
+    sides = trial.clips(trial.subject.train), trial.clips(trial.subject.test)
+    return grid.attack(*sides, trial.subject.labels, config, seed=trial.seed, progress=trial.progress)
+
+
+def _by_gait(trial: Trial, config: GaitConfig) -> Answers:
+    fitted = GaitAttack(config).fit(
+        trial.features(GALLERY), seed=trial.seed, device="cpu", progress=trial.progress
+    )
+    return fitted.outcomes(trial.features(PROBE))
+
+
+def _probe(trial: Trial, config: ProbeConfig) -> Answers:
+    sides = trial.features(trial.subject.train), trial.features(trial.subject.test)
+    return {"linear": utilities.probe(*sides, config, seed=trial.seed, progress=trial.progress)}
+
+
+def _network(trial: Trial, config: NetworkConfig) -> Answers:
+    sides = trial.clips(trial.subject.train), trial.clips(trial.subject.test)
+    found = utilities.network(*sides, config, seed=trial.seed, device=trial.device, progress=trial.progress)
+    return {config.encoder: found}
+
+
+# --- how they learn -----------------------------------------------------------------------------------------
+
+
+def _learning(gpu: bool) -> dict[str, Any]:
+    """Sizes that suit two cores, or a GPU."""
+    if gpu:
+        return {"size": 112, "batch": 32, "precision": "bf16-mixed", "checkpoint_every": 1000}
+    return {"size": 64, "batch": 16, "checkpoint_every": 1000}
+
+
+def _frames(gpu: bool) -> FrameConfig:
+    return FrameConfig(
+        networks=("resnet.18", "tiny@own") if gpu else ("tiny@own",),
+        augment="ted-spad-weak",
+        test="ted-spad-test",
+        per_video=4 if gpu else 2,
+        epochs=20 if gpu else 10,
+        **_learning(gpu),
+    )
+
+
+def _clips(gpu: bool) -> ClipConfig:
+    return ClipConfig(
+        networks=("r3d.18", "tiny@own") if gpu else ("tiny@own",),
+        augment="ted-spad-weak",
+        test="ted-spad-test",
+        per_video=2 if gpu else 1,
+        epochs=20 if gpu else 16,
+        **_learning(gpu),
+    )
+
+
+def _reconstruction(gpu: bool) -> ReconstructionConfig:
+    own = {name: value for name, value in _learning(gpu).items() if name != "batch"}
+    return ReconstructionConfig(
+        width=32 if gpu else 8, epochs=30 if gpu else 8, network_epochs=15 if gpu else 8, **own
+    )
+
+
+def _identity(gpu: bool) -> IdentityConfig:
+    return IdentityConfig(
+        augment="ted-spad-weak", test="ted-spad-test", epochs=20 if gpu else 10, **_learning(gpu)
+    )
+
+
+def _action_network(gpu: bool) -> NetworkConfig:
+    return NetworkConfig(
+        encoder="tiny",
+        augment="ted-spad-weak",
+        clips=5,
+        epochs=30 if gpu else 12,
+        learning_rate=2e-3,
+        warmup_epochs=1,
+        **_learning(gpu),
+    )
+
+
+def _same(config: Any) -> Callable[[bool], Any]:
+    return lambda gpu: config
+
+
+ATTRIBUTES, IDENTITY, GAIT = "private attributes", "who it is", "who is walking"
+ACTIONS, LIKENESS = "actions", "how near reconstructed pictures come to raw ones"
+UNJUDGED = ("psnr", "ssim")  # metrics of likeness: near in decibels is not the same as recognised
+LEAST_PEOPLE = 8
+
+
+def question_of(one: Participant, name: str, metric: str) -> tuple[str, bool]:
+    """Which question an answer belongs to, and whether anything is decided by it."""
+    if metric in UNJUDGED:
+        return f"{LIKENESS} ({metric})", False
+    return (IDENTITY if name.startswith("identity_") else one.question), one.judged
+
+
+PARTICIPANTS = (
+    Participant(
+        "action-probe",
+        "recognises actions with a linear layer on features of a frozen encoder",
+        ACTIONS,
+        "utility",
+        "features",
+        0.8,
+        _probe,
+        _same(ProbeConfig()),
+        _actions,
+    ),
+    Participant(
+        "action-network",
+        "recognises actions with a video network that learns from what it is shown",
+        ACTIONS,
+        "utility",
+        "clips",
+        0.8,
+        _network,
+        _action_network,
+        _actions,
+    ),
+    Participant(
+        "features-static",
+        "guesses attributes from an encoder's features of single frames",
+        ATTRIBUTES,
+        "attack",
+        "features",
+        0.6,
+        _on_features,
+        _same(AttackConfig(input="static")),
+        _attributes,
+    ),
+    Participant(
+        "features-moving",
+        "guesses attributes from an encoder's features of moving clips",
+        ATTRIBUTES,
+        "attack",
+        "features",
+        0.6,
+        _on_features,
+        _same(AttackConfig(input="clip")),
+        _attributes,
+    ),
+    Participant(
+        "grid",
+        "guesses attributes from the colours of a coarse grid over the whole picture",
+        ATTRIBUTES,
+        "attack",
+        "clips",
+        0.3,
+        _on_grid,
+        _same(grid.GridConfig()),
+        _attributes,
+    ),
+    Participant(
+        "frames",
+        "guesses attributes from single frames with a network that learns from what it is shown",
+        ATTRIBUTES,
+        "attack",
+        "clips",
+        0.7,
+        _on_pictures,
+        _frames,
+        _attributes,
+    ),
+    Participant(
+        "clips",
+        "guesses attributes from moving clips with a network that learns from what it is shown",
+        ATTRIBUTES,
+        "attack",
+        "clips",
+        0.7,
+        _on_pictures,
+        _clips,
+        _attributes,
+    ),
+    Participant(
+        "frames-raw",
+        "has learnt to guess attributes from raw frames, and looks at anonymized ones as they are",
+        ATTRIBUTES,
+        "attack",
+        "clips",
+        0.4,
+        _on_pictures,
+        lambda gpu: replace(_frames(gpu), knowledge="raw"),
+        _attributes,
+    ),
+    Participant(
+        "reconstruction",
+        "learns to draw the raw frames again, and looks for attributes in what it draws",
+        ATTRIBUTES,
+        "attack",
+        "clips",
+        0.5,
+        _by_reconstruction,
+        _reconstruction,
+        _attributes,
+    ),
+    Participant(
+        "inversion",
+        "learns to draw frames from features, and looks for attributes in what it draws",
+        ATTRIBUTES,
+        "attack",
+        "features",
+        0.3,
+        _by_inversion,
+        _same(InversionConfig()),
+        _attributes,
+    ),
+    Participant(
+        "identity-features",
+        "finds a person again by features, among videos of people whose names are known",
+        IDENTITY,
+        "attack",
+        "features",
+        0.6,
+        _by_identity_in_features,
+        _same(IdentityConfig()),
+        _people,
+    ),
+    Participant(
+        "identity-clips",
+        "finds a person again by moving clips, among videos of people whose names are known",
+        IDENTITY,
+        "attack",
+        "clips",
+        0.7,
+        _by_identity,
+        _identity,
+        _people,
+    ),
+    Participant(
+        "gait",
+        "finds a walking person among people whose walks are known",
+        GAIT,
+        "attack",
+        "features",
+        0.7,
+        _by_gait,
+        _same(GaitConfig()),
+        _gait,
+    ),
+)
+
+
+def named(names: tuple[str, ...] = (), changes: Mapping[str, Any] | None = None) -> tuple[Participant, ...]:
+    """All of them or those asked for; `changes` replaces the settings of some by name."""
+    known = {one.name: one for one in PARTICIPANTS}
+    if unknown := [name for name in names if name not in known]:
+        raise UsageError(f"no participant {', '.join(unknown)}; there are {', '.join(known)}")
+    chosen = [known[name] for name in names] if names else list(PARTICIPANTS)
+    return tuple(_changed(one, (changes or {}).get(one.name)) for one in chosen)
+
+
+def _changed(one: Participant, config: Any) -> Participant:
+    if config is None:
+        return one
+    fields = {name: getattr(one, name) for name in one.__dataclass_fields__}
+    return Participant(**{**fields, "config": partial(_given, config)})
+
+
+def _given(config: Any, gpu: bool) -> Any:
+    return config

@@ -1,0 +1,303 @@
+"""Risk in the words of regulators (Article 29 Working Party, Opinion 05/2014): singling out, linkability, inference.
+
+Each is an attack that was carried out, beside two others:
+
+main        the attack on the anonymized videos
+control     the same attack, with the same choice of the best attacker, when the videos have been exchanged between
+            people: what it gets without anything about the person in question
+baseline    a blind guess
+
+risk = (main − control) / (1 − control): the part of what the control leaves open that the attack closes, with a 95 %
+interval. It is a measured risk under the attackers that are named, never a proof that data are anonymous.
+
+Shapes: n items, P exchanges, width d.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from statistics import NormalDist
+from typing import Any, Literal
+
+import numpy as np
+
+from videoveil.attacks.retrieval import blind, cosine, discriminant, hits
+from videoveil.audit.scoring import Rules, Sides
+from videoveil.audit.subject import Stores, Subject, Which
+from videoveil.tasks.outcomes import AttributeOutcome
+
+Kind = Literal["singling out", "linkability", "inference"]
+EXCHANGES = 200
+RIDGE = (1e-3, 1e-1, 10.0)
+LEAST = 10  # items below which no rate is given
+
+
+@dataclass(frozen=True, slots=True)
+class Risk:
+    """One of the three. Figures are None where it could not be measured, and `reason` says why."""
+
+    kind: Kind
+    words: str
+    attacker: str = ""
+    main: float | None = None
+    control: float | None = None
+    baseline: float | None = None
+    risk: float | None = None
+    low: float | None = None
+    high: float | None = None
+    trials: int = 0
+    reason: str = ""
+
+
+WORDS: dict[Kind, str] = {
+    "singling out": "Somebody has the raw archive and picks the original of an anonymized video out of it.",
+    "linkability": "Somebody finds another anonymized video of the same person.",
+    "inference": "Somebody is shown two anonymized videos, one of a person with a private attribute and one of a "
+    "person without it, and says which is which.",
+}
+
+
+def of(
+    subject: Subject,
+    stores: Stores,
+    attacks: Mapping[str, Sides],
+    rules: Rules,
+    seed: int,
+    took_part: Sequence[str] = (),
+) -> tuple[Risk, ...]:
+    """All three, as far as the data allow."""
+    reason = stores.why_not() or (
+        ""
+        if any((stores.folder(which) / "index").is_dir() for which in ("raw", "anonymized"))
+        else "no features were made"
+    )
+    made: list[Risk] = []
+    measures: tuple[tuple[Kind, Any], ...] = (("singling out", _singling_out), ("linkability", _linkability))
+    for kind, measure in measures:
+        made.append(
+            Risk(kind, WORDS[kind], reason=reason) if reason else measure(subject, stores, rules, seed)
+        )
+    veiled = {who: pair[1] for who, pair in attacks.items() if isinstance(pair[1][0], AttributeOutcome)}
+    made.append(inference(veiled, rules, seed))
+    return tuple(made)
+
+
+# --- rates --------------------------------------------------------------------------------------------------
+
+
+def wilson(rate: float, trials: int, level: float = 0.95) -> tuple[float, float]:
+    """Wilson's interval of a rate; never empty, also where nothing or everything succeeded."""
+    z = NormalDist().inv_cdf(0.5 + level / 2)
+    centre = (rate + z * z / (2 * trials)) / (1 + z * z / trials)
+    reach = z / (1 + z * z / trials) * math.sqrt(rate * (1 - rate) / trials + z * z / (4 * trials**2))
+    return min(max(centre - reach, 0.0), rate), max(min(centre + reach, 1.0), rate)
+
+
+def above(main: float, control: float) -> float:
+    """(main − control) / (1 − control), at least 0."""
+    return max((main - control) / (1 - control), 0.0) if control < 1 else 0.0
+
+
+def of_rates(
+    kind: Kind, who: str, main: float, control: float, baseline: float, trials: int, rules: Rules
+) -> Risk:
+    """The risk of an attack that succeeds or fails once per trial."""
+    low, high = wilson(main, trials, rules.level)
+    value, first, last = (above(rate, control) for rate in (main, low, high))
+    return Risk(kind, WORDS[kind], who, main, control, baseline, value, first, last, trials)
+
+
+# --- retrieval ----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Vectors:
+    """One mean feature vector per item."""
+
+    ids: tuple[str, ...]
+    x: np.ndarray  # (n, d)
+    people: np.ndarray  # (n,) of str, "" where nobody is named
+
+
+def vectors(stores: Stores, which: Which, splits: Sequence[str]) -> Vectors:
+    source = stores.features(which)
+    stored = sorted((e for e in source.items() if e.item.split in splits), key=lambda e: e.item.id)
+    rows = [source.store.read(entry).clip.astype(np.float64).mean(0) for entry in stored]
+    return Vectors(
+        tuple(entry.item.id for entry in stored),
+        np.stack(rows) if rows else np.zeros((0, 1)),
+        np.array([entry.item.subject or "" for entry in stored]),
+    )
+
+
+def exchanged(likeness: np.ndarray, same: np.ndarray, allowed: np.ndarray, seed: int) -> np.ndarray:
+    """(P,) success of the attack when what is known of each video is that of another one."""
+    rng = np.random.default_rng([seed, len(likeness)])
+    found = []
+    for _ in range(EXCHANGES):
+        order = rng.permutation(len(likeness))
+        found.append(float(hits(np.where(allowed, likeness[order], -1e9), same, allowed).mean()))
+    return np.array(found)
+
+
+def best_of(
+    likenesses: Mapping[str, np.ndarray], same: np.ndarray, allowed: np.ndarray, seed: int
+) -> tuple[str, float, float, float]:
+    """The attacker that succeeds most often; its rate, the control's (the best of all, too) and the blind one."""
+    rates = {who: float(hits(one, same, allowed).mean()) for who, one in likenesses.items()}
+    control = np.max([exchanged(one, same, allowed, seed) for one in likenesses.values()], 0)
+    who = max(rates, key=lambda name: rates[name])
+    return who, rates[who], float(control.mean()), float(blind(same, allowed).mean())
+
+
+def _singling_out(subject: Subject, stores: Stores, rules: Rules, seed: int) -> Risk:
+    kind: Kind = "singling out"
+    tests, trains = (subject.test, "probe"), (subject.train, "gallery")
+    raw, veiled = vectors(stores, "raw", tests), vectors(stores, "anonymized", tests)
+    if raw.ids != veiled.ids or len(raw.ids) < LEAST:
+        return Risk(kind, WORDS[kind], reason=f"{len(raw.ids)} test videos; at least {LEAST} are needed")
+    likenesses = {}
+    if raw.x.shape[1] == veiled.x.shape[1]:
+        likenesses["the nearest features"] = cosine(veiled.x, raw.x)
+    learnt_raw, learnt_veiled = vectors(stores, "raw", trains), vectors(stores, "anonymized", trains)
+    if len(learnt_raw.ids) >= LEAST and learnt_raw.ids == learnt_veiled.ids:
+        likenesses["a learnt way back to raw features"] = way_back(
+            learnt_veiled.x, learnt_raw.x, veiled.x, raw.x
+        )
+    same = np.eye(len(raw.ids), dtype=bool)
+    who, main, control, guess = best_of(likenesses, same, np.ones_like(same), seed)
+    return of_rates(kind, who, main, control, guess, len(raw.ids), rules)
+
+
+def way_back(x: np.ndarray, y: np.ndarray, asked: np.ndarray, archive: np.ndarray) -> np.ndarray:
+    """Ridge regression from anonymized features x (m, d) to raw ones y (m, e), learnt on pairs → likeness (n, n).
+
+    The strength is chosen by finding the originals of every fourth pair with what the others teach.
+    """
+    held = np.arange(len(x)) % 4 == 3
+    worth = []
+    for strength in RIDGE:
+        guess = _ridge(x[~held], y[~held], x[held], strength)
+        same = np.eye(int(held.sum()), dtype=bool)
+        worth.append(float(hits(cosine(guess, y[held] - y[~held].mean(0)), same).mean()))
+    strength = RIDGE[int(np.argmax(worth))]
+    return cosine(_ridge(x, y, asked, strength), archive - y.mean(0))
+
+
+def _ridge(x: np.ndarray, y: np.ndarray, asked: np.ndarray, strength: float) -> np.ndarray:
+    """Centred raw features, guessed."""
+    mean, spread = x.mean(0), x.std(0)
+    scale = np.where(spread > 1e-9, 1 / np.where(spread > 1e-9, spread, 1.0), 0.0)
+    rows, goal = (x - mean) * scale, y - y.mean(0)
+    gram = rows.T @ rows + strength * len(rows) * np.eye(rows.shape[1])
+    return np.asarray(((asked - mean) * scale) @ np.linalg.solve(gram, rows.T @ goal))
+
+
+def _linkability(subject: Subject, stores: Stores, rules: Rules, seed: int) -> Risk:
+    kind: Kind = "linkability"
+    veiled = vectors(stores, "anonymized", (subject.test, "probe"))
+    named = veiled.people != ""
+    same = (
+        (veiled.people[:, None] == veiled.people[None, :]) & named[:, None] & ~np.eye(len(named), dtype=bool)
+    )
+    asked = np.flatnonzero(same.any(1))
+    if len(asked) < LEAST or len(set(veiled.people[asked])) < 2:
+        return Risk(kind, WORDS[kind], reason="the test videos do not name people who are in several of them")
+    allowed = ~np.eye(len(named), dtype=bool)[asked] & named[None, :]
+    likenesses = {"the nearest features": cosine(veiled.x[asked], veiled.x)}
+    learnt = vectors(stores, "anonymized", (subject.train, "gallery"))
+    known = learnt.people != ""
+    if (
+        2 <= len(set(learnt.people[known])) < known.sum()
+    ):  # somebody is there twice: there is something to learn
+        project = discriminant(learnt.x[known], learnt.people[known], 0.1)
+        likenesses["a learnt measure of likeness"] = cosine(project(veiled.x[asked]), project(veiled.x))
+    who, main, control, guess = best_of(likenesses, same[asked], allowed, seed)
+    return of_rates(kind, who, main, control, guess, len(asked), rules)
+
+
+# --- inference ----------------------------------------------------------------------------------------------
+
+
+def by_item(seeds: Sequence[Any]) -> tuple[np.ndarray, np.ndarray]:
+    """Truth (n, k) of 0, 1, NaN and ranks (n, k): the mean score of an item's rows, as a rank, mean over seeds."""
+    first = seeds[0]
+    count = len(first.items)
+    often = np.maximum(np.bincount(first.rows, minlength=count), 1)[:, None]
+    truth = _sums(first.rows, np.nan_to_num(first.truth), count) / np.maximum(
+        _sums(first.rows, (~np.isnan(first.truth)).astype(float), count), 1e-9
+    )
+    unknown = _sums(first.rows, (~np.isnan(first.truth)).astype(float), count) == 0
+    ranks = np.mean([_ranks(_sums(one.rows, one.scores, count) / often) for one in seeds], 0)
+    return np.where(unknown, np.nan, (truth >= 0.5).astype(float)), ranks
+
+
+def _sums(rows: np.ndarray, values: np.ndarray, count: int) -> np.ndarray:
+    found = np.zeros((count, values.shape[1]))
+    np.add.at(found, rows, values)
+    return found
+
+
+def _ranks(values: np.ndarray) -> np.ndarray:
+    """(n, k) → ranks from 1, equal values share one."""
+    from scipy.stats import rankdata
+
+    return np.asarray(rankdata(values, axis=0))
+
+
+def pairs_right(truth: np.ndarray, ranks: np.ndarray) -> np.ndarray:
+    """truth (P, n) of 0 and 1, ranks (n,) → (P,): share of pairs, one of each kind, that are told apart."""
+    ranks = _ranks(ranks[:, None])[:, 0]
+    positives = truth.sum(1)
+    others = truth.shape[1] - positives
+    return np.asarray((truth @ ranks - positives * (positives + 1) / 2) / (positives * others))
+
+
+def inference(attacks: Mapping[str, Sequence[Any]], rules: Rules, seed: int) -> Risk:
+    """The attacker and attribute that are told apart best; control and interval know of that choice."""
+    kind: Kind = "inference"
+    candidates: list[tuple[str, np.ndarray, np.ndarray]] = []
+    for who, seeds in attacks.items():
+        truth, ranks = by_item(seeds)
+        for place, name in enumerate(seeds[0].names):
+            known = ~np.isnan(truth[:, place])
+            own = truth[known, place]
+            if len(own) >= LEAST and 0 < own.sum() < len(own):
+                candidates.append((f"{who}, {name}", own, ranks[known, place]))
+    if not candidates:
+        return Risk(
+            kind, WORDS[kind], reason="no attacker was asked for a private attribute of enough test videos"
+        )
+    rates = [float(pairs_right(own[None], ranks)[0]) for _, own, ranks in candidates]
+    best = int(np.argmax(rates))
+    control = float(_exchanged_pairs(candidates, seed).mean())
+    who, own, ranks = candidates[best]
+    low, high = _drawn(own, ranks, rules, seed)
+    main = rates[best]
+    value, first, last = (above(rate, control) for rate in (main, min(low, main), max(high, main)))
+    return Risk(kind, WORDS[kind], who, main, control, 0.5, value, first, last, len(own))
+
+
+def _exchanged_pairs(candidates: Sequence[tuple[str, np.ndarray, np.ndarray]], seed: int) -> np.ndarray:
+    """(P,): the best of all candidates when the videos have been exchanged, the same exchange for all of one size."""
+    best = np.zeros(EXCHANGES)
+    for _, own, ranks in candidates:
+        rng = np.random.default_rng([seed, len(own)])
+        orders = rng.permuted(np.tile(np.arange(len(own)), (EXCHANGES, 1)), axis=1)
+        best = np.maximum(best, pairs_right(own[orders], ranks))
+    return best
+
+
+def _drawn(own: np.ndarray, ranks: np.ndarray, rules: Rules, seed: int) -> tuple[float, float]:
+    """Percentiles over draws of the items."""
+    rng = np.random.default_rng([seed, len(own), 1])
+    found = []
+    for _ in range(rules.resamples):
+        chosen = rng.integers(0, len(own), len(own))
+        if 0 < own[chosen].sum() < len(own):
+            found.append(float(pairs_right(own[chosen][None], ranks[chosen])[0]))
+    tail = 50 * (1 - rules.level)
+    low, high = np.percentile(found, (tail, 100 - tail))
+    return float(low), float(high)

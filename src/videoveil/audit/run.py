@@ -1,0 +1,468 @@
+"""The audit itself: train everybody on both sides, keep what they said, and say what follows.
+
+    audit(Subject.of(dataset, open_anonymizer("blur")), "out")
+
+OUT/metrics.json        verdict, every figure with its interval and chance; the same for the same data and seed
+OUT/report.html         the same for people
+OUT/config.yaml         what was asked for, with the settings of everybody who took part
+OUT/environment.json    versions and devices
+OUT/timing.json         how long everything took
+OUT/plan.json           who took part, and who did not
+OUT/results/            what each training on anonymized videos said, one file each
+CACHE/                  the same of raw videos, and their features: for other audits of the same data
+
+Every training is one file, whole or absent, so a killed audit goes on where it was, to the same metrics.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+
+import videoveil
+from videoveil import devices, files
+from videoveil.audit import checks, pictures, registry, risk, scoring
+from videoveil.audit.plan import LeftOut, Plan, choose, cost
+from videoveil.audit.registry import Answers, Participant, Trial
+from videoveil.audit.scoring import Draws, Question, Rules, Verdict
+from videoveil.audit.subject import WHICH, Stores, Subject, Which
+from videoveil.errors import AnnotationError, BadItems, Diverged, StoreError, UsageError
+from videoveil.tasks import outcomes
+from videoveil.tasks.base import Progress
+from videoveil.tasks.outcomes import Outcome
+
+Watch = Callable[
+    [float, int, str], None
+]  # trainings done (with the part of the one at hand), in all, its name
+
+METRICS, CONFIG, ENVIRONMENT = "metrics.json", "config.yaml", "environment.json"
+TIMING, PLAN, REPORT, IDENTITY = "timing.json", "plan.json", "report.html", "audit.json"
+NOT_ASKED = "was not asked for"
+CANNOT = (UsageError, AnnotationError, BadItems, Diverged)  # what the data do not allow somebody to learn
+NEVER_TESTED = (
+    "attackers that were not named here, stronger ones, or ones with more data about the same people",
+    "what somebody knows from elsewhere: the place, the time, who was there",
+    "whether a video was among those that the anonymizer was trained on",
+    "voices and other sound, on-screen text, file names and metadata",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Pictures:
+    """How many test videos the report shows, and whether their raw frames too."""
+
+    videos: int = 0
+    raw: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """How an audit is run."""
+
+    rules: Rules = field(default_factory=Rules)
+    participants: tuple[Participant, ...] = registry.PARTICIPANTS
+    seed: int = 0
+    budget: float | None = None  # minutes
+    device: str = "auto"
+    workers: int = 1
+    pictures: Pictures = Pictures()
+    command: str = ""  # that asked for the audit, for its report
+
+    @property
+    def seeds(self) -> tuple[int, ...]:
+        return tuple(self.seed + number for number in range(self.rules.seeds))
+
+    @property
+    def gpu(self) -> bool:
+        return devices.choose(self.device).type == "cuda"
+
+
+@dataclass(frozen=True)
+class Result:
+    """What an audit found."""
+
+    verdict: Verdict
+    questions: tuple[Question, ...]
+    risks: tuple[risk.Risk, ...]
+    left_out: tuple[LeftOut, ...]
+    not_measurable: tuple[str, ...]
+    metrics: Mapping[str, Any]
+
+    @property
+    def exit_code(self) -> int:
+        return {"PASS": 0, "NOT MEASURABLE": 1, "FAIL": 2}[self.verdict.overall]
+
+
+def audit(
+    subject: Subject,
+    out: str | Path,
+    settings: Settings | None = None,
+    *,
+    cache: str | Path | None = None,
+    watch: Watch | None = None,
+) -> Result:
+    """Run, or go on with, an audit in the folder `out`."""
+    return Audit(
+        subject, Path(out), settings or Settings(), None if cache is None else Path(cache), watch
+    ).run()
+
+
+class Audit:
+    """One audit in its folder."""
+
+    def __init__(
+        self, subject: Subject, out: Path, settings: Settings, cache: Path | None, watch: Watch | None
+    ):
+        self.subject, self.reasons = checks.prepared(subject, settings.rules.least_items)
+        self.out, self.settings, self.watch = out, settings, watch
+        self.cache = cache or out / "cache"
+        self.data = self.subject.identity()
+        self.sides = {which: self.subject.side(which).identity() for which in WHICH}
+        self.stores = Stores(
+            self.subject,
+            self.cache / "features" / f"{_plain(subject.title)}-{self._store_key()}",
+            out / "features",
+            settings.device,
+            settings.workers,
+        )
+        self.seconds: dict[str, float] = {}
+        self.given_up: dict[str, str] = {}  # participants that the data do not allow, and why
+
+    def _store_key(self) -> str:
+        many = bool(getattr(self.subject.anonymized.latent, "wants_static", False))
+        return files.value_hash([self.data, many])[:16]
+
+    # --- the way through ------------------------------------------------------------------------------------
+
+    def run(self) -> Result:
+        self._claim()
+        able, unable = self._able()
+        plan = self._plan(able, unable)
+        chosen = [one for one in able if one.name in plan.chosen]
+        answers = self._answers(chosen)
+        chosen = [one for one in chosen if one.name in answers]
+        given_up = tuple(LeftOut(name, reason) for name, reason in sorted(self.given_up.items()))
+        plan = Plan(tuple(one.name for one in chosen), (*plan.left_out, *given_up), plan.seconds)
+        result = self._result(chosen, answers, plan)
+        self._write(result, chosen, plan)
+        return result
+
+    def _claim(self) -> None:
+        """Refuse a folder that holds another audit."""
+        mine = {"data": self.data, "anonymizer": self.sides["anonymized"], "seed": self.settings.seed}
+        path = self.out / IDENTITY
+        if path.is_file():
+            if json.loads(path.read_text("utf-8")) != mine:
+                raise UsageError(f"{self.out}: holds the audit of something else; choose another --out")
+            return
+        files.write_json(path, mine)
+
+    def _able(self) -> tuple[list[Participant], list[LeftOut]]:
+        """Those that the data allow, and why others do not take part."""
+        asked = {one.name for one in self.settings.participants}
+        able: list[Participant] = []
+        unable = [LeftOut(one.name, NOT_ASKED) for one in registry.PARTICIPANTS if one.name not in asked]
+        for one in self.settings.participants:
+            excuse = one.excuse(self.subject, self.stores)
+            if excuse:
+                unable.append(LeftOut(one.name, excuse))
+            else:
+                able.append(one)
+        return able, unable
+
+    # --- plan -----------------------------------------------------------------------------------------------
+
+    def _plan(self, able: Sequence[Participant], unable: Sequence[LeftOut]) -> Plan:
+        if self.settings.budget is None:
+            return Plan(tuple(one.name for one in able), tuple(unable))
+        key = files.value_hash(
+            [
+                self.data,
+                self.sides["anonymized"],
+                self.settings.budget,
+                asdict(self.settings.rules),
+                [[one.name, one.settings(self.settings.gpu)] for one in able],
+                self.settings.seed,
+            ]
+        )
+        kept = self.cache / "plans" / f"{key[:24]}.json"
+        for path in (self.out / PLAN, kept):
+            if path.is_file() and (value := json.loads(path.read_text("utf-8")))["key"] == key:
+                return Plan.from_json(value["plan"])
+        made = self._reckon(able)
+        plan = Plan(made.chosen, (*unable, *made.left_out), made.seconds)
+        for path in (kept, self.out / PLAN):
+            files.write_json(path, {"key": key, "plan": plan.to_json()})
+        return plan
+
+    def _reckon(self, able: Sequence[Participant]) -> Plan:
+        """Try everybody for a moment on anonymized videos, which take longer than raw ones."""
+        began = time.perf_counter()
+        self._extract(able)
+        prices: dict[str, float] = {}
+        seed = self.settings.seeds[0]
+        for number, one in enumerate(able):
+            self._tell(0.0, len(able), f"how long {one.name} takes")
+            if self._file(one, "anonymized", seed).is_file():
+                prices[one.name] = self._seconds_of(one, seed)
+                continue
+            try:
+                prices[one.name], found = cost(partial(self._train, one, "anonymized", seed))
+            except CANNOT:  # said again, and kept, when it is its turn
+                prices[one.name], found = 0.0, None
+            if found is not None:
+                self._keep(one, "anonymized", seed, found, prices[one.name])
+            self._tell(number + 1.0, len(able), f"how long {one.name} takes")
+        missing = {
+            one.name: sum(
+                not self._file(one, which, seed).is_file() for which in WHICH for seed in self.settings.seeds
+            )
+            for one in able
+        }
+        left = 60 * float(self.settings.budget or 0) - (time.perf_counter() - began)
+        return choose(able, prices, missing, max(left, 0.0), f"{self.settings.budget:g} minutes")
+
+    def _seconds_of(self, one: Participant, seed: int) -> float:
+        note = self._file(one, "anonymized", seed).with_suffix(".json")
+        return float(json.loads(note.read_text("utf-8"))["seconds"]) if note.is_file() else 1.0
+
+    # --- training -------------------------------------------------------------------------------------------
+
+    def _extract(self, able: Sequence[Participant]) -> None:
+        if not any(one.reads == "features" for one in able):
+            return
+        for which in WHICH:
+            began = time.perf_counter()
+            said = f"features of {which} videos"
+            self.stores.make(which, lambda done, total, _, said=said: self._tell(done, total, said))
+            self.seconds[said] = time.perf_counter() - began
+
+    def _answers(self, chosen: Sequence[Participant]) -> dict[str, dict[Which, list[Answers]]]:
+        """Participant → side → what it said with every seed."""
+        self._extract(chosen)
+        jobs = [(one, which, seed) for one in chosen for which in WHICH for seed in self.settings.seeds]
+        found: dict[str, dict[Which, list[Answers]]] = {
+            one.name: {"raw": [], "anonymized": []} for one in chosen
+        }
+        for number, (one, which, seed) in enumerate(jobs):
+            words = f"{one.name}, {which}, seed {seed}"
+            self._tell(number, len(jobs), words)
+
+            def inside(done: int, total: int, value: float, number: int = number, words: str = words) -> None:
+                self._tell(number + done / max(total, 1), len(jobs), words)
+
+            if one.name in self.given_up:
+                continue
+            try:
+                found[one.name][which].append(self._answer(one, which, seed, inside))
+            except CANNOT as error:
+                self.given_up[one.name] = str(error)
+        self._tell(len(jobs), len(jobs), "scoring")
+        return {name: own for name, own in found.items() if name not in self.given_up}
+
+    def _answer(self, one: Participant, which: Which, seed: int, progress: Progress) -> Answers:
+        path = self._file(one, which, seed)
+        if not path.is_file():
+            began = time.perf_counter()
+            found = self._train(one, which, seed, progress)
+            self._keep(one, which, seed, found, time.perf_counter() - began)
+        self.seconds[f"{one.name}, {which}, seed {seed}"] = self._noted(path)
+        return outcomes.load(path)
+
+    def _train(self, one: Participant, which: Which, seed: int, progress: Progress) -> Answers:
+        trial = Trial(self.subject, self.stores, which, seed, self.settings.device, progress)
+        found = one.run(trial, one.config(self.settings.gpu))
+        wanted = {item.id for split in self._tested() for item in self.subject.items(split)}
+        for name, outcome in found.items():
+            if strange := set(outcome.items) - wanted:
+                raise StoreError(
+                    f"{one.name}/{name} was scored on items that are no test items: {sorted(strange)[:3]}"
+                )
+        return found
+
+    def _tested(self) -> tuple[str, ...]:
+        return (self.subject.test, "probe")
+
+    def _keep(self, one: Participant, which: Which, seed: int, found: Answers, seconds: float) -> None:
+        path = self._file(one, which, seed)
+        files.write_json(path.with_suffix(".json"), {"seconds": round(seconds, 3)})
+        outcomes.save(path, found)
+
+    def _noted(self, path: Path) -> float:
+        note = path.with_suffix(".json")
+        return float(json.loads(note.read_text("utf-8"))["seconds"]) if note.is_file() else 0.0
+
+    def _file(self, one: Participant, which: Which, seed: int) -> Path:
+        """Where the result of one training is, by everything that decides it."""
+        sides = list(self.sides.values()) if which == "anonymized" else [self.sides["raw"]]
+        key = files.value_hash(
+            [self.data, sides, one.name, one.settings(self.settings.gpu), seed, videoveil.__version__]
+        )
+        folder = self.cache / "results" if which == "raw" else self.out / "results"
+        return folder / f"{one.name}-{which}-{seed}-{key[:16]}.npz"
+
+    def _tell(self, done: float, total: int, words: str) -> None:
+        if self.watch is not None:
+            self.watch(done, total, words)
+
+    # --- what follows ---------------------------------------------------------------------------------------
+
+    def _result(
+        self, chosen: Sequence[Participant], answers: Mapping[str, Mapping[Which, list[Answers]]], plan: Plan
+    ) -> Result:
+        rules = self.settings.rules
+        draws = Draws(rules, self.settings.seed)
+        asked: dict[tuple[str, str, bool], dict[str, scoring.Sides]] = {}
+        single: list[str] = []
+        for one in chosen:
+            both = [set(answers[one.name][which][0]) for which in WHICH]
+            single += [
+                f"{one.name}/{inner} was tried on one side only" for inner in sorted(both[0] ^ both[1])
+            ]
+            for inner in answers[one.name]["raw"][0]:
+                if inner not in both[1]:
+                    continue
+                raw, veiled = (_by_seed(answers[one.name][which], inner, one.name) for which in WHICH)
+                name, judged = registry.question_of(one, inner, raw[0].metric)
+                asked.setdefault((name, one.role, judged), {})[f"{one.name}/{inner}"] = (raw, veiled)
+        questions = tuple(
+            scoring.question(name, role, sides, rules, judged=judged, draws=draws)  # type: ignore[arg-type]
+            for (name, role, judged), sides in asked.items()
+        )
+        questions = (*questions, *self._unanswered(questions, chosen))
+        verdict = scoring.verdict(questions)
+        risks = risk.of(
+            self.subject, self.stores, _attack_sides(asked), rules, self.settings.seed, plan.chosen
+        )
+        missing = (*self.reasons, *self.subject.notes, *single)
+        metrics = self._metrics(verdict, questions, risks, plan, missing)
+        return Result(verdict, questions, risks, plan.left_out, missing, metrics)
+
+    def _unanswered(self, questions: Sequence[Question], chosen: Sequence[Participant]) -> list[Question]:
+        """Questions of participants that nobody who took part could answer."""
+        answered = {one.name for one in questions}
+        found: dict[str, Question] = {}
+        for one in self.settings.participants:
+            if one.judged and one.question not in answered and one.question not in found:
+                why = one.excuse(self.subject, self.stores) or "nobody who asks it fitted into the budget"
+                found[one.question] = Question(one.question, one.role, "", (), reason=why)
+        return list(found.values())
+
+    def _metrics(
+        self,
+        verdict: Verdict,
+        questions: Sequence[Question],
+        risks: Sequence[risk.Risk],
+        plan: Plan,
+        missing: Sequence[str],
+    ) -> dict[str, Any]:
+        own = self.subject
+        return {
+            "verdict": {**asdict(verdict), "overall": verdict.overall},
+            "rules": asdict(self.settings.rules),
+            "seeds": list(self.settings.seeds),
+            "data": {
+                "name": own.title,
+                "synthetic": own.twin,
+                "items": own.dataset.counts(),
+                "attributes": sorted({name for item in own.dataset.items for name in own.known(item)}),
+                "encoder": own.encoder,
+            },
+            "anonymizer": own.anonymizer,
+            "questions": [scoring.to_json(one) for one in questions],
+            "risks": [asdict(one) for one in risks],
+            "took_part": list(plan.chosen),
+            "left_out": [asdict(one) for one in plan.left_out],
+            "not_measurable": list(missing),
+            "never_tested": list(NEVER_TESTED),
+        }
+
+    # --- files ----------------------------------------------------------------------------------------------
+
+    def _write(self, result: Result, chosen: Sequence[Participant], plan: Plan) -> None:
+        from videoveil.recipes.text import yaml
+        from videoveil.report import audit_page
+
+        files.write_json(self.out / METRICS, result.metrics)
+        config = {
+            "data": {"name": self.subject.title, **self.subject.facts},
+            "anonymizer": self.subject.anonymizer,
+            "train": self.subject.train,
+            "test": self.subject.test,
+            "encoder": self.subject.encoder,
+            "seed": self.settings.seed,
+            "budget_minutes": self.settings.budget,
+            "rules": asdict(self.settings.rules),
+            "participants": {one.name: one.settings(self.settings.gpu) for one in chosen},
+        }
+        files.write_text(self.out / CONFIG, yaml(config))
+        files.write_json(self.out / ENVIRONMENT, environment(self.settings.device))
+        files.write_json(self.out / TIMING, {"seconds": self.seconds, "reckoned": plan.seconds})
+        words = {one.name: one.words for one in (*registry.PARTICIPANTS, *self.settings.participants)}
+        audit_page.write(
+            result.metrics,
+            self.out / REPORT,
+            words=words,
+            strip=self._strip(),
+            command=self.settings.command,
+        )
+
+    def _strip(self) -> Path | None:
+        """Frames of test videos as a picture; raw ones only where they were asked for."""
+        wanted = self.settings.pictures
+        if not wanted.videos or self.subject.anonymized.clips is None:
+            return None
+        path = self.out / "pictures.png"
+        pictures.strip(self.subject, wanted.videos, raw=wanted.raw).write(path)
+        return path
+
+
+def environment(device: str) -> dict[str, Any]:
+    """Versions and the device that was used; no names of machines or people."""
+    import platform
+    from importlib import metadata
+
+    from videoveil.doctor import PACKAGES
+
+    there = {one.metadata["Name"]: one.version for one in metadata.distributions()}
+    return {
+        "videoveil": videoveil.__version__,
+        "python": platform.python_version(),
+        "system": platform.system(),
+        "machine": platform.machine(),
+        "device": str(devices.choose(device)),
+        "threads": torch.get_num_threads(),  # another number may change the last bits of what is learnt
+        "packages": {name: there.get(name) for name in PACKAGES},
+    }
+
+
+def _by_seed(answers: Sequence[Answers], inner: str, who: str) -> list[Outcome]:
+    lacking = [number for number, one in enumerate(answers) if inner not in one]
+    if lacking:
+        raise StoreError(
+            f"{who}/{inner}: trainings {lacking} did not give it; delete the results and run again"
+        )
+    return [one[inner] for one in answers]
+
+
+def _attack_sides(
+    asked: Mapping[tuple[str, str, bool], Mapping[str, scoring.Sides]],
+) -> dict[str, scoring.Sides]:
+    return {
+        who: pair
+        for (_, role, judged), sides in asked.items()
+        if role == "attack" and judged
+        for who, pair in sides.items()
+    }
+
+
+def _plain(text: str) -> str:
+    return re.sub(r"[^A-Za-z0-9.-]+", "-", text) or "data"

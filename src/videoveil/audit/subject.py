@@ -1,0 +1,268 @@
+"""What is audited: the same videos on two sides, raw and as an anonymizer leaves them.
+
+    Subject.of(dataset, open_anonymizer("downsample:4"))
+
+An anonymizer works on pixels, and attackers see its pictures and the features that an encoder makes of them; or it
+works on features, and attackers see nothing else. A subject of pairs has two folders of videos, whatever made them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import torch
+from torch import Tensor
+
+from videoveil import files
+from videoveil.anonymizers.obfuscate import STRONG, WEAK, Downsampler, WholeBlur
+from videoveil.anonymizers.obfuscate.base import Classical
+from videoveil.attacks.attributes import Labels, own_attributes
+from videoveil.data.records import Dataset, Item
+from videoveil.errors import UsageError
+from videoveil.features.store import FeatureStore
+from videoveil.tasks.base import Clips, Features
+
+if TYPE_CHECKING:
+    from videoveil.anonymizers import LatentAnonymizer, NoiseKey
+    from videoveil.features.pixels import FrameAnonymizer
+    from videoveil.training.clip_batches import FramePainter
+
+Which = Literal["raw", "anonymized"]
+WHICH: tuple[Which, Which] = ("raw", "anonymized")
+STATIC = 4  # static clips of a video
+
+
+# --- anonymizers by name ------------------------------------------------------------------------------------
+
+
+class Untouched(Classical):
+    """Changes nothing: an audit that lets this pass is worth nothing."""
+
+    kind = "identity"
+
+    def transform_frames(self, frames: Tensor) -> Tensor:
+        return frames.clone()
+
+    def settings(self) -> Mapping[str, Any]:
+        return {}
+
+
+class BlackFrames(Classical):
+    """Leaves nothing: perfectly private and of no use."""
+
+    kind = "black"
+
+    def transform_frames(self, frames: Tensor) -> Tensor:
+        return torch.zeros_like(frames)
+
+    def settings(self) -> Mapping[str, Any]:
+        return {}
+
+
+NAMES = ("identity", "black", "blur", "weak-blur", "downsample:FACTOR")
+
+
+def open_anonymizer(source: str, key: NoiseKey | None = None) -> Any:
+    """An obfuscation by name, or whatever anonymizer a run folder or the hub has."""
+    word, _, value = source.partition(":")
+    if word == "downsample" and value:
+        try:
+            return Downsampler(float(value))
+        except ValueError:
+            raise UsageError(
+                f"--anonymizer {source!r}: the factor must be a number, as in downsample:4"
+            ) from None
+    simple = {
+        "identity": Untouched,
+        "black": BlackFrames,
+        "blur": lambda: WholeBlur(STRONG),
+        "weak-blur": lambda: WholeBlur(WEAK),
+    }
+    if source in simple:
+        return simple[source]()
+    if not Path(source).is_dir() and "/" not in source:
+        raise UsageError(f"--anonymizer {source!r}: neither {', '.join(NAMES)} nor a folder or hub id")
+    from videoveil.anonymizers.publish import load
+
+    made: Any = load(source, key=key)
+    if getattr(made, "wants_noise", False) and made.key is None:
+        made.key = _trial_key()
+    return made
+
+
+def _trial_key() -> NoiseKey:
+    """Of noise in an audit only, where every run must be the same; what is published has a secret one."""
+    from videoveil.anonymizers import NoiseKey
+
+    return NoiseKey(hashlib.sha256(b"videoveil audit").digest())
+
+
+# --- sides --------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Side:
+    """The videos as one side has them. `latent`: only features leave it, and they go through this."""
+
+    which: Which
+    dataset: Dataset
+    pixels: FrameAnonymizer | None = None
+    paint: FramePainter | None = None
+    latent: LatentAnonymizer | None = None
+
+    @property
+    def clips(self) -> Clips | None:
+        """Its pictures; None where it has none to show."""
+        if self.latent is not None:
+            return None
+        return Clips(self.dataset, anonymizer=self.pixels, paint=self.paint)
+
+    def identity(self) -> str:
+        """Changes with the files and with what they go through."""
+        through: dict[str, Any] = {} if self.clips is None else self.clips.through()
+        if self.latent is not None:
+            secret = getattr(self.latent, "key", None)
+            through = {
+                "latent": self.latent.content_hash(),
+                "key": None if secret is None else secret.fingerprint(),
+            }
+        return files.value_hash([_stamps(self.dataset), through])
+
+
+def _stamps(dataset: Dataset) -> list[list[Any]]:
+    found = []
+    for item in sorted(dataset.items, key=lambda one: one.id):
+        stat = item.path.stat()
+        found.append([item.id, item.split, stat.st_size, stat.st_mtime_ns])
+    return found
+
+
+@dataclass(frozen=True)
+class Subject:
+    """Two sides of the same videos and what is known of the people in them."""
+
+    title: str  # the data in a word
+    anonymizer: str  # and what they went through
+    raw: Side
+    anonymized: Side
+    labels: Labels = own_attributes
+    train: str = "train"
+    test: str = "test"
+    encoder: str = "tiny"
+    weights: str | None = None
+    twin: bool = False  # synthetic: nothing said about it holds for real people
+    notes: tuple[str, ...] = ()
+    facts: Mapping[str, Any] = field(default_factory=dict)  # for config.yaml
+
+    @classmethod
+    def of(
+        cls,
+        dataset: Dataset,
+        anonymizer: Any = None,
+        *,
+        name: str = "",
+        labels: Labels = own_attributes,
+        paint: FramePainter | None = None,
+        **options: Any,
+    ) -> Subject:
+        """One dataset, and what an anonymizer (or a painter of boxes) makes of it."""
+        from videoveil.anonymizers import LatentAnonymizer
+
+        raw = Side("raw", dataset)
+        if isinstance(anonymizer, LatentAnonymizer):
+            veiled = Side("anonymized", dataset, latent=anonymizer)
+        else:
+            veiled = Side("anonymized", dataset, anonymizer, paint)
+        words = name or getattr(anonymizer, "kind", "") or type(anonymizer).__name__
+        twin = (dataset.root / ".twin").is_file()
+        made = cls(dataset.name, words, raw, veiled, labels, twin=twin, **options)
+        return made.with_splits()
+
+    @property
+    def dataset(self) -> Dataset:
+        return self.raw.dataset
+
+    def side(self, which: Which) -> Side:
+        return self.raw if which == "raw" else self.anonymized
+
+    def with_splits(self) -> Subject:
+        """Test on "test", or on "val" where there is no test split."""
+        there = self.dataset.counts()
+        if self.test not in there and "val" in there:
+            return replace(self, test="val")
+        return self
+
+    def items(self, split: str) -> tuple[Item, ...]:
+        return self.dataset.split(split)
+
+    def known(self, item: Item) -> Mapping[str, int]:
+        """The attributes of an item that attackers are asked for."""
+        return self.labels(item) or {}
+
+    def identity(self) -> str:
+        """The data and what is asked about them: results of one are never taken for those of another."""
+        told = [[item.id, item.action, item.subject, dict(self.known(item))] for item in self.dataset.items]
+        return files.value_hash(
+            [_stamps(self.dataset), told, self.train, self.test, self.encoder, self.weights]
+        )
+
+
+# --- features -----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Stores:
+    """Where the features of both sides are; made when they are first asked for."""
+
+    subject: Subject
+    raw_folder: Path
+    own_folder: Path
+    device: str = "auto"
+    workers: int = 1
+
+    def why_not(self) -> str:
+        """Why there are no features; empty where there are."""
+        if self.subject.anonymized.paint is not None:
+            return "boxes are painted into whole videos, of which no features are extracted here"
+        return ""
+
+    def folder(self, which: Which) -> Path:
+        return self.raw_folder if which == "raw" else self.own_folder
+
+    def make(self, which: Which, progress: Any = None) -> FeatureStore:
+        """Extract, or go on with what a killed extraction left."""
+        from videoveil.encoders.registry import create
+        from videoveil.features.anonymize import anonymize
+        from videoveil.features.extract import extract, recipe_for
+
+        side, folder = self.subject.side(which), self.folder(which)
+        if side.latent is not None:
+            self.make("raw", progress)
+            anonymize(self.raw_folder, folder, side.latent, device=self.device, progress=progress)
+            return FeatureStore.open(folder)
+        network = create(self.subject.encoder, weights=self.subject.weights)
+        recipe = recipe_for(network, static=10 if self._many_static() else STATIC)
+        extract(
+            side.dataset,
+            folder,
+            network,
+            recipe,
+            device=self.device,
+            workers=self.workers,
+            progress=progress,
+            anonymizer=side.pixels,
+        )
+        return FeatureStore.open(folder)
+
+    def _many_static(self) -> bool:
+        """An anonymizer that subtracts static features was made with ten of them."""
+        return bool(getattr(self.subject.anonymized.latent, "wants_static", False))
+
+    def features(self, which: Which, split: str | None = None) -> Features:
+        if not (self.folder(which) / "index").is_dir():
+            self.make(which)
+        return Features(FeatureStore.open(self.folder(which)), split=split)

@@ -1,0 +1,187 @@
+"""`veil audit`: attack what an anonymizer gives out, see what it is still good for, and write a report.
+
+Exit code 0: privacy and utility pass. 1: one of them could not be measured. 2: one of them fails (or the input does).
+"""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from videoveil.errors import UsageError
+
+if TYPE_CHECKING:
+    from videoveil.audit.run import Result
+    from videoveil.audit.subject import Subject
+
+Source = Annotated[
+    str | None, typer.Argument(help="DATASET:ROOT with labels (see `veil data list`), for --anonymizer.")
+]
+
+
+def audit(
+    source: Source = None,
+    out: Annotated[Path, typer.Option(help="The folder of the report; run again to go on.")] = Path("audit"),
+    anonymizer: Annotated[
+        str | None,
+        typer.Option(
+            help="identity, black, blur, weak-blur, downsample:FACTOR, a folder of `veil train`, or a hub id."
+        ),
+    ] = None,
+    raw: Annotated[str | None, typer.Option(help="Raw videos: a folder, or DATASET:ROOT.")] = None,
+    anonymized: Annotated[
+        Path | None, typer.Option(help="What any tool made of them: the same paths below this folder.")
+    ] = None,
+    labels: Annotated[
+        Path | None, typer.Option(help="CSV with path,label,split,subject,attr:NAME for --raw FOLDER.")
+    ] = None,
+    budget: Annotated[
+        float | None, typer.Option(help="Minutes; those who find most per minute take part.")
+    ] = None,
+    seeds: Annotated[int, typer.Option(help="Trainings of everybody, on both sides.")] = 3,
+    seed: Annotated[int, typer.Option(help="The first seed.")] = 0,
+    max_leakage: Annotated[
+        float, typer.Option(help="Privacy passes if at most this share of raw leakage is left.")
+    ] = 0.5,
+    min_utility: Annotated[
+        float, typer.Option(help="Utility passes if this share of the raw score is kept.")
+    ] = 0.9,
+    only: Annotated[
+        list[str] | None, typer.Option(help="Let only these take part, by name; repeatable.")
+    ] = None,
+    encoder: Annotated[str, typer.Option(help="That makes features; see `veil models`.")] = "tiny",
+    weights: Annotated[str | None, typer.Option(help="Of the encoder.")] = None,
+    cache: Annotated[
+        Path | None, typer.Option(help="Keeps what was found on raw videos, for other audits of them.")
+    ] = None,
+    pictures: Annotated[
+        int, typer.Option(help="Test videos to show in the report, as the anonymizer leaves them.")
+    ] = 0,
+    show_raw: Annotated[bool, typer.Option(help="Show their raw frames, faces and all, as well.")] = False,
+    key: Annotated[Path | None, typer.Option(help="Secret key of the anonymizer's noise.")] = None,
+    device: Annotated[str, typer.Option(help="'auto', 'cpu', 'cuda', …")] = "auto",
+    workers: Annotated[int, typer.Option(help="Decoding threads.")] = 1,
+    option: Annotated[
+        list[str] | None, typer.Option("--option", "-o", help="A dataset option as KEY=VALUE; repeatable.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON for scripts.")] = False,
+) -> None:
+    """Attack what an anonymizer gives out, measure what it is still good for, and write a report into OUT."""
+    from videoveil.audit import registry
+    from videoveil.audit.run import Pictures, Settings
+    from videoveil.audit.run import audit as run
+    from videoveil.audit.scoring import Rules
+
+    rules = Rules(seeds=seeds, max_leakage=max_leakage, min_utility=min_utility)
+    settings = Settings(
+        rules=rules,
+        participants=registry.named(tuple(only or ())),
+        seed=seed,
+        budget=budget,
+        device=device,
+        workers=workers,
+        pictures=Pictures(pictures, show_raw),
+        command=shlex.join(["veil", *sys.argv[1:]]) if sys.argv[1:2] == ["audit"] else "",
+    )
+    facts = {"encoder": encoder, "weights": weights}
+    subject = _subject(source, anonymizer, raw, anonymized, labels, key, option, facts)
+    with _watch(quiet=as_json) as watch:
+        result = run(subject, out, settings, cache=cache, watch=watch)
+    _say(result, out, as_json)
+    if result.exit_code:
+        raise typer.Exit(result.exit_code)
+
+
+def _subject(
+    source: str | None,
+    anonymizer: str | None,
+    raw: str | None,
+    anonymized: Path | None,
+    labels: Path | None,
+    key: Path | None,
+    option: list[str] | None,
+    facts: dict[str, Any],
+) -> Subject:
+    """What is to be audited; options that do not fit together are named."""
+    options = _options(option)
+    if raw is not None or anonymized is not None:
+        if raw is None or anonymized is None or source is not None or anonymizer is not None:
+            raise UsageError("give --raw and --anonymized together, or SOURCE with --anonymizer")
+        from videoveil.audit.pairs import open_pairs
+
+        return open_pairs(raw, anonymized, labels=labels, options=options, **facts)
+    if source is None or anonymizer is None:
+        raise UsageError(
+            "what is to be audited? `veil audit DATASET:ROOT --anonymizer X`, or "
+            "`veil audit --raw DIR --anonymized DIR`"
+        )
+    if labels is not None:
+        raise UsageError(
+            f"--labels {labels}: belongs to --raw FOLDER; a DATASET has its own (csv:ROOT for a table)"
+        )
+    from videoveil.anonymizers import NoiseKey
+    from videoveil.audit.subject import Subject, open_anonymizer
+    from videoveil.data.registry import open_source
+
+    secret = None if key is None else NoiseKey.load(key)
+    made = open_anonymizer(anonymizer, secret)
+    name = Path(anonymizer).name if Path(anonymizer).is_dir() else anonymizer
+    return Subject.of(open_source(source, options), made, name=name, **facts)
+
+
+def _options(pairs: list[str] | None) -> dict[str, str]:
+    options = {}
+    for pair in pairs or []:
+        name, equals, value = pair.partition("=")
+        if not equals or not name:
+            raise UsageError(f"--option {pair!r}: write it as KEY=VALUE")
+        options[name] = value
+    return options
+
+
+def _say(result: Result, out: Path, as_json: bool) -> None:
+    import json
+
+    verdict = result.verdict
+    if as_json:
+        print(json.dumps(result.metrics, indent=1, sort_keys=True, ensure_ascii=False))
+        return
+    for reason in verdict.reasons:
+        print(reason)
+    print(f"privacy {verdict.privacy}, utility {verdict.utility} → {out / 'report.html'}")
+
+
+class _watch:
+    """A progress bar with the time that is left, on a terminal; nothing elsewhere."""
+
+    def __init__(self, *, quiet: bool):
+        self.show = not quiet and sys.stderr.isatty()
+
+    def __enter__(self) -> Any:
+        if not self.show:
+            return None
+        from rich.console import Console
+        from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+        self.bar = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            TextColumn("{task.percentage:>3.0f} %"),
+            TimeElapsedColumn(),
+            TextColumn("left"),
+            TimeRemainingColumn(),
+            console=Console(stderr=True),
+        )
+        self.bar.start()
+        task = self.bar.add_task("audit", total=None)
+        return lambda done, total, words: self.bar.update(
+            task, completed=done, total=total, description=words
+        )
+
+    def __exit__(self, *_: object) -> None:
+        if self.show:
+            self.bar.stop()

@@ -1,0 +1,136 @@
+"""`veil train`: anonymizers, of features or of pixels."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from videoveil.commands.arguments import Device, Json, Options
+from videoveil.commands.terminal import options, print_json, steps_bar
+from videoveil.errors import UsageError
+
+
+def train(
+    recipe: Annotated[
+        str,
+        typer.Argument(
+            help="veil, splavu, table5/T+LC … from features; veil-pixel, spact, ted-spad … from videos."
+        ),
+    ],
+    out: Annotated[Path, typer.Option(help="The run folder; run again to go on with a killed run.")],
+    features: Annotated[
+        list[str] | None,
+        typer.Option(help="[TASK=]STORE of action (default), detection or anomaly; repeatable."),
+    ] = None,
+    data: Annotated[
+        list[str] | None,
+        typer.Option(help="NAME:ROOT of videos and, where the recipe asks for them, of images; repeatable."),
+    ] = None,
+    split: Annotated[str, typer.Option(help="What to learn from.")] = "train",
+    setting: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set", help="PATH=VALUE changes a pixel recipe, such as settings.epochs=20; repeatable."
+        ),
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Same seed, same weights.")] = 0,
+    device: Device = "auto",
+    option: Options = None,
+    as_json: Json = False,
+) -> None:
+    """Make an anonymizer: of stored features, without any private label, or of pixels, from videos."""
+    from videoveil.recipes import PixelRecipe, either
+
+    chosen = either(recipe)
+    if isinstance(chosen, PixelRecipe):
+        if features or not data:
+            raise UsageError(f"{recipe} makes a pixel anonymizer: give --data NAME:ROOT, not --features")
+        for path, value in options(setting, "--set").items():
+            chosen = chosen.with_text(path, value)
+        made = _train_pixels(
+            chosen, _datasets(chosen, data, split, options(option)), out, seed, device, as_json
+        )
+        hint = f"`veil extract NAME:ROOT OUT --anonymizer {out}` looks through it"
+    else:
+        if data or setting or option or not features:
+            raise UsageError(
+                f"{recipe} makes a latent anonymizer: give --features STORE, not --data, --set or --option"
+            )
+        made = _train_features(recipe, features, split, out, seed, device, as_json)
+        hint = f"`veil anonymize-features STORE OUT --anonymizer {out}` applies it"
+    if as_json:
+        print_json({"run": str(out), "recipe": recipe, **made})
+    else:
+        size = made.get("size")
+        of = f"frames, trained at {size}²" if size else "frames, not trained"
+        of = f"features {made['width']} wide" if "width" in made else of
+        print(f"{recipe}: anonymizer {made['hash'][:12]} for {of} → {out}")
+        print(hint)
+
+
+def _train_features(
+    recipe: str, features: list[str], split: str, out: Path, seed: int, device: str, quiet: bool
+) -> dict[str, Any]:
+    from videoveil.features.store import FeatureStore
+    from videoveil.recipes import fit
+    from videoveil.recipes import recipe as named
+    from videoveil.tasks.base import Features
+
+    sources = {}
+    for word in features:
+        task, equals, store = word.partition("=")
+        task, store = (task, store) if equals else ("action", word)
+        if task in sources:
+            raise UsageError(f"--features {word}: {task} was given before")
+        sources[task] = Features(FeatureStore.open(store), split=split)
+    with steps_bar(f"training {recipe}", quiet=quiet) as advance:
+        anonymizer = fit(named(recipe), sources, out, seed=seed, device=device, progress=advance)
+    return {"hash": anonymizer.content_hash(), "width": anonymizer.config.width}
+
+
+def _datasets(recipe: Any, data: list[str], split: str, chosen: dict[str, str]) -> dict[str, Any]:
+    """The videos and, where they were given, the images; dataset options are those of the first."""
+    from videoveil.data.registry import open_source
+    from videoveil.tasks.base import Clips
+
+    found: dict[str, Any] = {}
+    for word in data:
+        dataset = open_source(word, {} if found else chosen)
+        kind = "images" if all(item.kind == "image" for item in dataset.items) else "videos"
+        if kind in found:
+            raise UsageError(f"--data {word}: {kind} were given before")
+        found[kind] = Clips(dataset, split=split)
+    if "videos" not in found:
+        raise UsageError(f"{recipe.name}: give the videos of an action dataset with --data NAME:ROOT")
+    return found
+
+
+def _train_pixels(
+    recipe: Any, found: dict[str, Any], out: Path, seed: int, device: str, quiet: bool
+) -> dict[str, Any]:
+    """Videos teach f_T, and f_B too unless the recipe's budget is on images, which are the other dataset."""
+    from videoveil.recipes import fit_pixel
+    from videoveil.recipes.looking import Looker, middle_clip, picture_run
+
+    videos = found["videos"]
+    # pictures are of videos that f_A does not learn from, where there are any; one that cannot be read is said now
+    others = videos.with_split("test") if videos.dataset.split("test") else videos
+    own = recipe.settings
+    clip = middle_clip(others, own.size, own.utility.frames, own.utility.stride)
+    with steps_bar(f"training {recipe.name}", quiet=quiet) as advance:
+        made = fit_pixel(
+            recipe,
+            videos,
+            out,
+            images=found.get("images"),
+            seed=seed,
+            device=device,
+            progress=advance,
+            look=Looker(out, others, found.get("images")),
+        )
+    if os.environ.get("RANK", "0") == "0":
+        picture_run(out, clip)
+    return {"hash": made.anonymizer.content_hash(), "size": made.anonymizer.config.size}

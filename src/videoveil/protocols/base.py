@@ -1,0 +1,277 @@
+"""What a protocol is: panels of a table, each column with the measure that fills it, and the cells that come out.
+
+    protocol.run(workshop, subjects)   →   [Cell("spact/T3", "SPAct", "R3D-18 top-1", …), …]
+
+A protocol is a few lines: which columns of which printed tables it fills, and by which measure. Whoever is measured is
+a subject, one row; what measures is a frozen record that a workshop runs once and remembers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any, Literal, Protocol
+
+from videoveil.errors import UsageError
+from videoveil.protocols import papers
+from videoveil.protocols.papers import PaperColumn, PaperTable
+
+if TYPE_CHECKING:
+    from videoveil.protocols.subjects import Subject
+    from videoveil.protocols.workshop import Workshop
+
+Data = Literal["real", "twin", "counted"]  # what a cell was measured on; counted: on no data at all
+Looks = Literal["pixels", "features"]
+SCALES = {"%": 100.0}  # from a share to the unit of a column; other units are as measured
+RAW = "Raw"  # the row of raw data
+OWN = "videoveil"  # tables that no paper has
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """One figure and what knowing nothing would give, as shares; None where the data do not define it."""
+
+    value: float | None
+    chance: float | None = None
+
+
+Readings = Mapping[str, Reading]
+
+
+class Measure(Protocol):
+    """Something that is learnt and scored. A frozen record: its fields say everything, so that it can be remembered."""
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """Names of the datasets it looks at."""
+        ...
+
+    def run(self, workshop: Workshop, subject: Subject) -> Readings: ...
+
+    def about(self, workshop: Workshop) -> str:
+        """How this was measured where it is not as the paper did, in words."""
+        ...
+
+
+@dataclass(frozen=True)
+class Want:
+    """A column is this metric of that measure."""
+
+    measure: Measure
+    metric: str
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One figure of ours, in the unit of its column."""
+
+    table: str
+    row: str
+    column: str
+    value: float | None
+    chance: float | None
+    data: Data
+    datasets: tuple[str, ...] = ()
+    values: tuple[float, ...] = ()  # one per seed
+    note: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        return {**asdict(self), "datasets": list(self.datasets), "values": list(self.values)}
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Cell:
+        given = {**value, "datasets": tuple(value["datasets"]), "values": tuple(value["values"])}
+        return cls(**given)
+
+
+@dataclass(frozen=True)
+class Panel:
+    """The columns of a printed table that a protocol fills; `table` may be one of our own, without printed numbers.
+
+    `extra` columns are ours: the strongest attacker beside the published one. `blocks` are the encoders of a table that
+    has a block of rows for each: printed name → registered encoder.
+    """
+
+    table: PaperTable
+    columns: Mapping[str, Want | None]  # None: filled at the end, from several subjects, or never
+    extra: Mapping[PaperColumn, Want | None] = field(default_factory=dict)
+    blocks: Mapping[str, str] = field(default_factory=dict)
+    printed_only: tuple[str, ...] = ()  # columns that nothing of ours may stand beside
+
+    def __post_init__(self) -> None:
+        for name in self.columns:
+            self.table.column(name)
+
+    @property
+    def wants(self) -> dict[str, Want]:
+        """What is measured subject by subject, by column."""
+        found = {**self.columns, **{column.name: want for column, want in self.extra.items()}}
+        return {name: want for name, want in found.items() if want is not None}
+
+    def shown(self) -> tuple[PaperColumn, ...]:
+        """The columns of the panel, printed ones first."""
+        return (*(self.table.column(name) for name in self.columns), *self.extra)
+
+    def column(self, name: str) -> PaperColumn:
+        own = {column.name: column for column in self.extra}
+        return own[name] if name in own else self.table.column(name)
+
+    def row(self, subject: Subject, encoder: str) -> str:
+        """The row a subject stands in."""
+        if not self.blocks:
+            return subject.row
+        block = next((name for name, registered in self.blocks.items() if registered == encoder), encoder)
+        return f"{block} / {subject.row}"
+
+    def knows(self, row: str) -> bool:
+        """Whether the table has a row for it; a table of ours has one for everybody."""
+        if not self.table.rows:
+            return True
+        return row in self.table.rows or any(name.endswith(f" / {row}") for name in self.table.rows)
+
+
+Finish = Callable[["Workshop", "Sequence[Subject]", "Sequence[Cell]"], "list[Cell]"]
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """A protocol of the papers.
+
+    `looks` at "pixels": only anonymizers of pictures can be measured. `baselines` are measured without being asked for.
+    `learned_encoder`: features are those of the network that was trained with the anonymizer, where its run kept one.
+    `finish` adds cells that need several subjects.
+    """
+
+    name: str
+    title: str
+    panels: tuple[Panel, ...]
+    looks: Looks = "features"
+    baselines: tuple[str, ...] = ("Raw",)
+    learned_encoder: bool = False
+    finish: Finish | None = None
+    may: tuple[str, ...] = ()  # datasets that it can use and does not need
+    trained_on: tuple[str, ...] = ()  # what the papers train the anonymizer on
+    note: str = ""
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """Every dataset that some column needs, in the order in which they are met."""
+        found = (
+            name for panel in self.panels for want in panel.wants.values() for name in want.measure.needs
+        )
+        return tuple(dict.fromkeys(found))
+
+    @property
+    def tables(self) -> tuple[PaperTable, ...]:
+        return tuple(panel.table for panel in self.panels)
+
+    def run(self, workshop: Workshop, subjects: Sequence[Subject]) -> list[Cell]:
+        """Every cell that can be measured with the data that is there; a measure is done once for all its columns."""
+        if self.looks == "pixels" and (latent := [one.row for one in subjects if one.latent is not None]):
+            raise UsageError(
+                f"{self.name} looks at pictures, and {', '.join(latent)} anonymizes features; "
+                "score it with a protocol on features, such as five-tasks"
+            )
+        cells = [
+            cell
+            for subject in subjects
+            for panel in self.panels
+            if self._belongs(panel, subject)
+            for cell in self._row(workshop, panel, subject)
+        ]
+        return cells if self.finish is None else [*cells, *self.finish(workshop, subjects, cells)]
+
+    def missing(self, workshop: Workshop) -> dict[str, str]:
+        """`TABLE, COLUMN` → why it cannot be measured here."""
+        found = {}
+        for panel in self.panels:
+            for name, want in panel.wants.items():
+                if reason := workshop.lacks(want.measure):
+                    found[f"{panel.table.id}, {name}"] = reason
+        return found
+
+    def _belongs(self, panel: Panel, subject: Subject) -> bool:
+        """A subject that some panel has a row for stands there only.
+
+        One that none has stands in the main tables, which have a row for raw data, or in all where there is no such.
+        """
+        known = [one for one in self.panels if one.knows(subject.row)]
+        main = [one for one in self.panels if one.knows(RAW)]
+        return panel in (known or main or self.panels)
+
+    def _row(self, workshop: Workshop, panel: Panel, subject: Subject) -> Iterable[Cell]:
+        row = panel.row(subject, workshop.encoder_name)
+        for name, want in panel.wants.items():
+            if workshop.lacks(want.measure):
+                continue
+            column = panel.column(name)
+            found = workshop.measured(want.measure, subject)
+            if want.metric not in found:
+                raise UsageError(
+                    f"{self.name}: {want.measure} gives no {want.metric!r}, only {', '.join(found)}"
+                )
+            yield self._cell(workshop, panel, row, column, want.measure, subject, found[want.metric])
+
+    def _cell(
+        self,
+        workshop: Workshop,
+        panel: Panel,
+        row: str,
+        column: PaperColumn,
+        measure: Measure,
+        subject: Subject,
+        found: Reading,
+    ) -> Cell:
+        factor = SCALES.get(column.unit, 1.0)
+        value, chance = (None if v is None else factor * v for v in (found.value, found.chance))
+        notes = [measure.about(workshop), subject.about(self.trained_on)]
+        return Cell(
+            panel.table.id,
+            row,
+            column.name,
+            value,
+            chance,
+            workshop.data(measure.needs),
+            measure.needs,
+            () if value is None else (value,),
+            "; ".join(note for note in notes if note),
+        )
+
+
+def own_table(name: str, title: str, columns: Sequence[PaperColumn], note: str = "") -> PaperTable:
+    """A table without printed numbers."""
+    return PaperTable(f"{OWN}/{name}", "no published table", title, tuple(columns), {}, note)
+
+
+def pooled(runs: Sequence[Sequence[Cell]]) -> list[Cell]:
+    """The cells of several seeds as one: the mean, and the value of every seed."""
+    first = [(cell.table, cell.row, cell.column) for cell in runs[0]]
+    if any([(c.table, c.row, c.column) for c in cells] != first for cells in runs):
+        raise UsageError("seeds have different cells: they were not run on the same data and rows")
+    made = []
+    for same in zip(*runs):
+        values = tuple(cell.value for cell in same if cell.value is not None)
+        whole = len(values) == len(same)
+        mean = sum(values) / len(values) if whole else None
+        chances = [cell.chance for cell in same if cell.chance is not None]
+        chance = sum(chances) / len(chances) if chances else None
+        one = same[0]
+        made.append(
+            Cell(
+                one.table,
+                one.row,
+                one.column,
+                mean,
+                chance,
+                one.data,
+                one.datasets,
+                values if whole else (),
+                one.note,
+            )
+        )
+    return made
+
+
+def printed(name: str, columns: Mapping[str, Want | None], **more: Any) -> Panel:
+    """Columns of a printed table."""
+    return Panel(papers.table(name), columns, **more)

@@ -1,0 +1,209 @@
+"""A protocol from data and runs to a folder with figures, tables and pictures: what `veil evaluate` does.
+
+OUT/evaluation.json       which protocol this folder is of
+OUT/cells/, OUT/runs/     what has been measured and learnt; found again when the same is run again
+OUT/metrics.json          every cell, what it was measured on, and what was not run
+OUT/comparison.md         the paper's tables with our columns beside theirs
+OUT/TABLE.png             the same as a picture, for every table that has a figure of ours
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import videoveil
+from videoveil import files
+from videoveil.errors import UsageError
+from videoveil.protocols import registry, scales
+from videoveil.protocols.base import RAW, Cell, Evaluation, pooled
+from videoveil.protocols.subjects import COVERED, Subject, baseline, from_run
+from videoveil.protocols.tables import comparisons
+from videoveil.protocols.workshop import Workshop, make_hint
+from videoveil.report import comparison as report
+from videoveil.report.comparison import ORIGINS, Comparison, Origin
+
+if TYPE_CHECKING:
+    from videoveil.anonymizers import NoiseKey
+    from videoveil.anonymizers.obfuscate import Detector
+
+FORMAT = "videoveil-evaluation-1"
+CLAIM, METRICS, TABLES = "evaluation.json", "metrics.json", "comparison.md"
+
+
+@dataclass(frozen=True)
+class Request:
+    """What is asked for."""
+
+    protocol: str
+    out: Path
+    data: Mapping[str, Path] = field(default_factory=dict)
+    runs: Sequence[str] = ()  # [ROW=]RUN
+    size: str = "small"
+    seeds: Sequence[int] = (0,)
+    encoder: str = "tiny"
+    encoder_weights: str = ""
+    encoder_size: int = 0  # of its pictures; 0: its own
+    weights: Mapping[str, str] = field(default_factory=dict)
+    key: NoiseKey | None = None
+    detector: Detector | None = None  # of people, for blackening and blurring
+    device: str = "auto"
+    cache: Path | None = None
+    baselines: bool = True  # downsampling; raw data is always measured
+    partial: bool = False  # go on without data that is missing
+
+
+@dataclass(frozen=True)
+class Result:
+    """What came of it."""
+
+    protocol: Evaluation
+    cells: tuple[Cell, ...]
+    tables: tuple[Comparison, ...]
+    missing: Mapping[str, str]  # `TABLE, COLUMN` → why it was not run
+
+
+def evaluate(request: Request, say: Callable[[str], None] | None = None) -> Result:
+    """Run a protocol, or what is missing of it, and write its folder."""
+    protocol = registry.protocol(request.protocol)
+    shops = [_workshop(request, protocol, seed, say) for seed in _seeds(request.seeds)]
+    _require_data(protocol, request)
+    _claim(request.out, protocol)
+    subjects = gather(protocol, request)
+    cells = pooled([protocol.run(shop, subjects) for shop in shops])
+    origins = _origins(protocol, shops[0])
+    tables = tuple(comparisons(protocol, cells, origins))
+    result = Result(protocol, tuple(cells), tables, protocol.missing(shops[0]))
+    _write(request, result, subjects, shops[0])
+    return result
+
+
+def gather(protocol: Evaluation, request: Request) -> list[Subject]:
+    """Raw data, baselines and runs; two of one row are refused."""
+    wanted = [row for row in protocol.baselines if request.baselines or row == RAW]
+    if request.detector is not None:
+        wanted += [row for row in COVERED if any(panel.knows(row) for panel in protocol.panels)]
+    found = [baseline(row, request.detector) for row in wanted]
+    found += [from_run(word, request.key) for word in request.runs]
+    rows = [subject.row for subject in found]
+    if twice := sorted({row for row in rows if rows.count(row) > 1}):
+        raise UsageError(f"two rows are called {', '.join(twice)}; name them yourself: --run NAME=RUN")
+    return found
+
+
+def _seeds(seeds: Sequence[int]) -> tuple[int, ...]:
+    if not seeds or len(set(seeds)) != len(seeds):
+        raise UsageError(f"seeds {list(seeds)}: give at least one, and each once")
+    return tuple(seeds)
+
+
+def _workshop(
+    request: Request, protocol: Evaluation, seed: int, say: Callable[[str], None] | None
+) -> Workshop:
+    from videoveil.encoders.registry import resolve
+
+    return Workshop(
+        request.out,
+        {name: Path(root) for name, root in request.data.items()},
+        scales.scale(request.size),
+        seed,
+        resolve(request.encoder),
+        request.encoder_weights,
+        request.encoder_size,
+        dict(request.weights),
+        request.device,
+        request.cache,
+        protocol.learned_encoder,
+        say,
+    )
+
+
+def _require_data(protocol: Evaluation, request: Request) -> None:
+    """Every dataset of the protocol, or with `partial` at least one that is of use."""
+    if unused := [name for name in request.data if name not in (*protocol.needs, *protocol.may)]:
+        looks = ", ".join(protocol.needs) or "no data"
+        raise UsageError(f"{protocol.name} does not look at {', '.join(unused)}; it looks at {looks}")
+    missing = [name for name in protocol.needs if name not in request.data]
+    if missing and (not request.partial or len(missing) == len(protocol.needs)):
+        hints = "\n".join(f"  --data {name}:ROOT{make_hint(name)}" for name in missing)
+        raise UsageError(
+            f"{protocol.name} looks at data that was not given:\n{hints}\n"
+            "or measure what can be measured without it: --partial"
+        )
+
+
+def _claim(out: Path, protocol: Evaluation) -> None:
+    path = out / CLAIM
+    if not path.is_file():
+        if out.is_dir() and any(not p.name.startswith(".") for p in out.iterdir()):
+            raise UsageError(f"{out}: is not empty and no evaluation; choose a new folder")
+        files.create_json(path, {"format": FORMAT, "protocol": protocol.name})
+    there = json.loads(path.read_text("utf-8"))
+    if there.get("protocol") != protocol.name:
+        raise UsageError(f"{out}: holds an evaluation of {there.get('protocol')}; choose another folder")
+
+
+def _origins(protocol: Evaluation, shop: Workshop) -> tuple[Origin, ...]:
+    """Columns that ours have even where nothing was run."""
+    given = [name for name in protocol.needs if name in shop.roots]
+    if not given:
+        return ("counted",) if not protocol.needs else ("real",)
+    kinds = {shop.data((name,)) for name in given}
+    return tuple(origin for origin in ORIGINS if origin in kinds)
+
+
+# --- the folder -----------------------------------------------------------------------------------------------
+
+
+def metrics(request: Request, result: Result, subjects: Sequence[Subject], shop: Workshop) -> dict[str, Any]:
+    """Everything but times and places: the same data and seeds give the same bytes."""
+    return {
+        "format": FORMAT,
+        "software": f"videoveil {videoveil.__version__}",
+        "protocol": result.protocol.name,
+        "title": result.protocol.title,
+        "size": request.size,
+        "seeds": list(request.seeds),
+        "encoder": {"name": shop.encoder_name, "hash": shop.encoder_of(Subject("Raw")).content_hash()},
+        "data": {name: shop.data((name,)) for name in sorted(shop.roots)},
+        "subjects": [subject.to_json() for subject in subjects],
+        "cells": [cell.to_json() for cell in result.cells],
+        "not_run": dict(result.missing),
+    }
+
+
+def _write(request: Request, result: Result, subjects: Sequence[Subject], shop: Workshop) -> None:
+    from videoveil.report import plots
+
+    out = request.out
+    files.write_json(out / METRICS, metrics(request, result, subjects, shop))
+    files.write_text(
+        out / TABLES, report.markdown(result.tables, result.protocol.title, _words(result, request))
+    )
+    for table in result.tables:
+        if any(one.origin != "paper" for one in table.figures):
+            plots.write(report.picture(table), out / f"{table.name.replace('/', '-')}.png")
+
+
+def _words(result: Result, request: Request) -> list[str]:
+    words = [result.protocol.note] if result.protocol.note else []
+    seeds = ", ".join(map(str, request.seeds))
+    words.append(f"Protocol `{result.protocol.name}`, size `{request.size}`, seeds {seeds}.")
+    if any(cell.data == "twin" for cell in result.cells):
+        words.append(
+            "Columns headed twin were measured on synthetic data with made-up people. They show that the protocol runs "
+            "and how methods compare on it; they are no results on the real dataset."
+        )
+    if len(request.seeds) > 1:
+        words.append("Square brackets: 95 % interval of the mean over seeds.")
+    reasons = sorted(set(result.missing.values()))
+    words += [f"Not run: {reason}." for reason in reasons]
+    return words
+
+
+def with_runs(request: Request, *runs: str) -> Request:
+    """The same request for other runs."""
+    return replace(request, runs=runs)

@@ -1,0 +1,172 @@
+"""How large an evaluation is: `tiny` to see that everything runs, `small` for two cores, `paper` as published.
+
+Smaller scales put a small network in the place of every published one and say so in every cell that it fills.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from videoveil.errors import UsageError
+
+if TYPE_CHECKING:
+    from videoveil.attacks import FrameConfig
+    from videoveil.tasks.action.network import NetworkConfig
+    from videoveil.tasks.action.probe import ProbeConfig
+    from videoveil.tasks.mgfn import MGFNConfig
+    from videoveil.tasks.tridet import TriDetConfig
+
+OWN_WEIGHTS = "tiny"  # the network that comes with weights
+
+
+@dataclass(frozen=True)
+class Network:
+    """What measures: a registered network, and where its weights come from ("" scratch, "own", a file…)."""
+
+    name: str
+    start: str = ""
+    instead_of: str = ""
+
+    @property
+    def word(self) -> str:
+        """As attacks name it."""
+        return f"{self.name}@{self.start}" if self.start else self.name
+
+
+@dataclass(frozen=True)
+class Scale:
+    """Numbers of everything that is trained. 0 is "as published" or "all"."""
+
+    name: str
+    items: int = 0  # of a split at most, evenly over its classes
+    long_items: int = 0  # of untrimmed videos, of either kind
+    network: str = ""  # in the place of every published network
+    size: int = 0  # of pictures, where another than the published one
+    action_epochs: int = 0
+    attack_epochs: int = 0
+    views: int = 0  # of a test video
+    probe_epochs: int = 0
+    static: int = 10  # static clips of a video
+    dense: int = 4  # frames from one clip to the next, for detection
+    temporal: bool = True  # the published detector and anomaly network, not small ones
+    temporal_epochs: int = 0
+    kinds: tuple[str, ...] = ()  # attackers on features that compete; (): the whole suite
+    workers: int = 2
+
+    def stand_in(self, model: str, weights: Mapping[str, str]) -> Network:
+        """The network for a published one: `NAME`, or `NAME@WHERE` for one that begins from weights."""
+        name, _, start = model.partition("@")
+        if self.network:
+            return Network(self.network, "own" if start and self.network == OWN_WEIGHTS else "", model)
+        if start and model not in weights:
+            raise UsageError(
+                f"{model}: begins from published weights; give them with --weights {model}=FILE "
+                "(or torchvision:NAME, or a hub id)"
+            )
+        return Network(name, weights.get(model, ""))
+
+    def can(self, model: str, weights: Mapping[str, str]) -> bool:
+        """Whether there are weights for it, where it needs some."""
+        return bool(self.network) or "@" not in model or model in weights
+
+    # --- settings of tasks and attacks ---
+
+    def action(self, network: Network, size: int, target: str = "action") -> NetworkConfig:
+        from videoveil.tasks.action.network import fine_tune, scratch
+
+        base = fine_tune() if network.start else replace(scratch(), optimizer="adam", weight_decay=0.0)
+        return replace(
+            base,
+            encoder=network.name,
+            weights={"": "random", "own": ""}.get(network.start, network.start),
+            target=target,  # type: ignore[arg-type]
+            size=self.size or size,
+            epochs=self.action_epochs or 150,
+            warmup_epochs=min(base.warmup_epochs, max(0, (self.action_epochs or 150) - 1)),
+            clips=self.views or 10,
+            workers=self.workers,
+        )
+
+    def frames(self, network: Network, size: int) -> FrameConfig:
+        from videoveil.attacks import FrameConfig
+
+        return FrameConfig(
+            networks=(network.word,),
+            size=self.size or size,
+            epochs=self.attack_epochs or 100,
+            patience=0 if not self.attack_epochs else 3,
+            per_video=1 if self.attack_epochs == 1 else 4,
+            frames=self.views or 10,
+            workers=self.workers,
+        )
+
+    def probe(self) -> ProbeConfig:
+        from videoveil.tasks.action.probe import paper, recommended
+
+        if not self.probe_epochs:
+            return paper()
+        return replace(recommended(), epochs=self.probe_epochs)
+
+    def detection(self) -> TriDetConfig:
+        from videoveil.tasks.detection import small, thumos14
+
+        if self.temporal:
+            return thumos14()
+        if not self.temporal_epochs:
+            return small()
+        return replace(
+            small(),
+            width=32,
+            mlp_width=32,
+            group_norm_groups=4,
+            max_seq_len=96,
+            warmup_epochs=1,
+            cosine_epochs=self.temporal_epochs,
+        )
+
+    def anomaly(self) -> MGFNConfig:
+        from videoveil.tasks.mgfn import recommended, small
+
+        if self.temporal:
+            return recommended()
+        return small(epochs=self.temporal_epochs, batch=2) if self.temporal_epochs else small()
+
+
+TINY = Scale(
+    "tiny",
+    items=24,
+    long_items=2,
+    network="tiny",
+    size=32,
+    action_epochs=1,
+    attack_epochs=1,
+    views=2,
+    probe_epochs=20,
+    static=2,
+    dense=16,
+    temporal=False,
+    temporal_epochs=1,
+    kinds=("linear", "mlp2"),
+    workers=1,
+)
+SMALL = Scale(
+    "small",
+    network="tiny",
+    size=64,
+    action_epochs=12,
+    attack_epochs=12,
+    views=5,
+    probe_epochs=100,
+    static=4,
+    temporal=False,
+)
+PAPER = Scale("paper")
+SCALES = {scale.name: scale for scale in (TINY, SMALL, PAPER)}
+
+
+def scale(name: str) -> Scale:
+    if name not in SCALES:
+        raise UsageError(f"size {name!r}: choose one of {', '.join(SCALES)}")
+    return SCALES[name]

@@ -1,0 +1,394 @@
+"""The report of an audit as one page: the verdict in plain words first, then everything it rests on.
+
+It is made of `metrics.json` alone (and of a picture, where there is one), so it can be made again at any time.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from html import escape
+from pathlib import Path
+from typing import Any, cast
+
+from videoveil.report import page, plots
+from videoveil.report.page import Beside, Block, Facts, Page, Picture, Plot, Points, Section, Table, Text
+from videoveil.report.plots import Group, Level, Point
+
+Metrics = Mapping[str, Any]
+COLOURS = {"PASS": "var(--series-3)", "FAIL": "var(--series-1)", "NOT MEASURABLE": "var(--series-0)"}
+MARKS = {"PASS": "✓", "FAIL": "✗", "NOT MEASURABLE": "?"}
+METRIC_WORDS = {
+    "cmap": "mean average precision over attributes (cMAP)",
+    "top1": "share that is right at the first guess (top-1)",
+    "auc": "area under the ROC curve",
+    "psnr": "peak signal-to-noise ratio, decibels",
+    "ssim": "structural similarity",
+}
+SHARES = ("psnr",)  # metrics that are no shares
+DEFINITIONS = (
+    "Raw, anonymized: the score with its 95 % interval, over seeds and test videos. Chance: what knowing nothing of "
+    "the videos gets.",
+    "Void: the attacker did not clearly beat chance on raw videos, so its failure on anonymized ones says nothing; it "
+    "is left out.",
+    "Leakage: how much of what the best attacker finds in raw videos above chance is still found by the best attacker "
+    "on anonymized ones. 100 %: nothing was hidden. 0 %: no better than guessing.",
+    "Relative reduction: how much lower the score itself is, as papers print it; part of a score is chance, which no "
+    "anonymizer can take away.",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """A word in its colour, and why."""
+
+    title: str
+    word: str
+    reasons: tuple[str, ...]
+
+    def html(self) -> str:
+        colour = COLOURS[self.word]
+        lines = "".join(f"<p>{escape(one)}</p>" for one in self.reasons)
+        return (
+            f'<div style="border-left: .4rem solid {colour}; padding: .2rem 0 .2rem 1rem; margin: 1rem 0">'
+            f'<p style="margin: 0; font-size: 1.15rem">{escape(self.title)}: '
+            f'<strong style="color: {colour}">{MARKS[self.word]} {escape(self.word)}</strong></p>{lines}</div>'
+        )
+
+
+def write(
+    metrics: Metrics,
+    destination: str | Path,
+    *,
+    words: Mapping[str, str] | None = None,
+    strip: Path | None = None,
+    command: str = "",
+) -> None:
+    """Render the page of `metrics`; `words` says what every participant does, `strip` is a picture of the output."""
+    page.write(audit_page(metrics, words=words or {}, strip=strip, command=command), destination)
+
+
+def audit_page(
+    metrics: Metrics, *, words: Mapping[str, str], strip: Path | None = None, command: str = ""
+) -> Page:
+    sections = [
+        _verdict(metrics),
+        _overview(metrics),
+        *_attacks(metrics),
+        *_utilities(metrics),
+        *_attributes(metrics),
+        *_pictures(strip),
+        _risks(metrics),
+        _not_tested(metrics, words),
+        _who(metrics, words),
+        _again(metrics, command),
+    ]
+    return Page(f"Audit of {metrics['anonymizer']} on {metrics['data']['name']}", summary(metrics), sections)
+
+
+# --- words --------------------------------------------------------------------------------------------------
+
+
+def summary(metrics: Metrics) -> str:
+    """The verdict in two sentences."""
+    verdict = metrics["verdict"]
+    worst = _worst(metrics)
+    failed = "does not hide enough: attackers still find too much"
+    if worst is not None and (worst["leakage"]["value"] or 0.0) <= metrics["rules"]["max_leakage"]:
+        failed = "has not been shown to hide enough"
+    privacy = {
+        "PASS": "hides enough of what the attackers of this audit look for",
+        "FAIL": failed,
+        "NOT MEASURABLE": "could not be tested for privacy",
+    }[verdict["privacy"]]
+    utility = {
+        "PASS": "what happens in the videos can still be recognised",
+        "FAIL": "what happens in the videos can no longer be recognised well enough",
+        "NOT MEASURABLE": "whether the videos are still useful could not be measured",
+    }[verdict["utility"]]
+    told = "" if worst is None else f" Leakage in the worst case: {_range(worst['leakage'])}."
+    joint = "and" if verdict["privacy"] == verdict["utility"] else "but"
+    if "NOT MEASURABLE" in (verdict["privacy"], verdict["utility"]):
+        joint = "and"
+    return f"This anonymizer {privacy}, {joint} {utility}.{told}"
+
+
+def _worst(metrics: Metrics) -> Mapping[str, Any] | None:
+    known = [q for q in _questions(metrics, "attack") if q["judged"] and q["leakage"]["value"] is not None]
+    return max(known, key=lambda q: q["leakage"]["value"], default=None)
+
+
+def _questions(metrics: Metrics, role: str) -> list[Mapping[str, Any]]:
+    return [one for one in metrics["questions"] if one["role"] == role]
+
+
+def _figure(value: float | None, metric: str = "") -> str:
+    if value is None:
+        return "–"
+    return f"{value:.1f}" if metric in SHARES else f"{100 * value:.1f}"
+
+
+def _percent(value: float | None) -> str:
+    return "–" if value is None else f"{100 * value:.0f} %"
+
+
+def _range(estimate: Mapping[str, Any]) -> str:
+    """`42 % (38 to 47 %)`."""
+    if estimate["low"] is None or estimate["high"] is None:
+        return _percent(estimate["value"])
+    return f"{_percent(estimate['value'])} ({100 * estimate['low']:.0f} to {_percent(estimate['high'])})"
+
+
+def _cell(estimate: Mapping[str, Any], metric: str) -> str:
+    """`61.3 [55.0, 67.1]`."""
+    if estimate["low"] is None or estimate["high"] is None:
+        return _figure(estimate["value"], metric)
+    return (
+        f"{_figure(estimate['value'], metric)} "
+        f"[{_figure(estimate['low'], metric)}, {_figure(estimate['high'], metric)}]"
+    )
+
+
+# --- sections -----------------------------------------------------------------------------------------------
+
+
+def _verdict(metrics: Metrics) -> Section:
+    verdict, rules = metrics["verdict"], metrics["rules"]
+    blocks = []
+    for title in ("privacy", "utility"):
+        own = [one.partition(", ")[2] or one for one in verdict["reasons"] if one.startswith(title)]
+        shown = tuple(_sentence(one) for one in own)
+        blocks.append(cast(Block, Verdict(title.capitalize(), verdict[title], shown)))
+    rule = (
+        f"The rules of this audit. Privacy passes if, with {_percent(rules['level'])} certainty, at most "
+        f"{_percent(rules['max_leakage'])} of what raw videos tell above chance is left for any attacker: doubt counts "
+        "against it, because people who are filmed are not asked. Utility passes if at least "
+        f"{_percent(rules['min_utility'])} of the raw score is kept and chance is clearly beaten. No single attribute "
+        "may be shown to leak more than that limit. An attacker counts if it beats chance by at least "
+        f"{100 * rules['margin']:g} points, with the lower end of its interval."
+    )
+    synthetic = (
+        (
+            "The people in these videos are synthetic: the figures show how methods compare, not what happens to "
+            "real people.",
+        )
+        if metrics["data"]["synthetic"]
+        else ()
+    )
+    return Section("Verdict", [*blocks, Text((rule, *synthetic))])
+
+
+def _sentence(reason: str) -> str:
+    question, _, rest = reason.partition(": ")
+    word, _, why = rest.partition(": ")
+    return f"{question.capitalize()}: {why or word}."
+
+
+def _overview(metrics: Metrics) -> Section:
+    """The trade-off, with the limits."""
+    worst, rules = _worst(metrics), metrics["rules"]
+    useful = next((q for q in _questions(metrics, "utility") if q["kept"]["value"] is not None), None)
+    if worst is None or useful is None:
+        return Section("Privacy against utility", [Text(("One of the two could not be measured.",))])
+    left, kept = worst["leakage"], useful["kept"]
+    points = [
+        Point("raw videos", "worst case", 1.0, 1.0),
+        Point(
+            metrics["anonymizer"],
+            "worst case",
+            left["value"],
+            kept["value"],
+            kept["low"],
+            kept["high"],
+            left["low"],
+            left["high"],
+            filled=True,
+        ),
+    ]
+    chart = plots.tradeoff(
+        points,
+        "leakage above chance  (← more private)",
+        "share of raw utility kept",
+        (Level("limit", rules["max_leakage"]),),
+    )
+    axes = chart.axes[0]
+    axes.set_xlim(min(-0.08, left["low"] or 0.0), max(1.12, left["high"] or 0.0))
+    axes.set_ylim(0.0, max(1.12, (kept["high"] or 0.0) + 0.05))
+    alt = f"leakage {_range(left)}, utility kept {_range(kept)}"
+    caption = (
+        f"{worst['name'].capitalize()}, worst attacker ({worst['strongest']}), against {useful['name']} "
+        f"({useful['strongest']}). Left and up is better; bars are 95 % intervals; raw videos are at (1, 1)."
+    )
+    return Section("Privacy against utility", [Plot(plots.svg(chart, "tradeoff"), alt, caption)])
+
+
+def _attacks(metrics: Metrics) -> list[Section]:
+    own = _questions(metrics, "attack")
+    tables: list[Block | Beside] = []
+    for one in own:
+        if one["attempts"]:
+            tables += [_table(one), *_reductions(one)]
+    return [Section("What attackers find", [*tables, Points(DEFINITIONS)])] if tables else []
+
+
+def _utilities(metrics: Metrics) -> list[Section]:
+    tables: list[Block | Beside] = [_table(one) for one in _questions(metrics, "utility") if one["attempts"]]
+    return [Section("What can still be recognised", tables)] if tables else []
+
+
+def _table(question: Mapping[str, Any]) -> Table:
+    attack = question["role"] == "attack"
+    rows = []
+    order = sorted(
+        question["attempts"],
+        key=lambda a: (bool(a["void"]), -(a["anonymized"]["above"]["value"] or -9.0), a["name"]),
+    )
+    for one in order:
+        note = "void" if one["void"] else ""
+        if one["name"] == question["strongest"]:
+            note = "strongest, counts" if attack else "best, counts"
+        metric = one["metric"]
+        cells = [_cell(one[side]["score"], metric) for side in ("raw", "anonymized")]
+        rows.append((one["name"], *cells, _figure(one["anonymized"]["chance"], metric), note))
+    metric = METRIC_WORDS.get(question["metric"], question["metric"])
+    percent = "" if question["metric"] in SHARES else ", in %"
+    first = question["attempts"][0]
+    counted = f"{first['items']} test videos, {first['seeds']} seeds"
+    caption = f"{question['name'].capitalize()}: {metric}{percent}; {counted}"
+    return Table(("attacker" if attack else "model", "raw", "anonymized", "chance", ""), tuple(rows), caption)
+
+
+def _reductions(question: Mapping[str, Any]) -> list[Block]:
+    if question["leakage"]["value"] is None:
+        return [Text((f"Not measurable: {question['reason']}.",))]
+    pairs = (
+        ("leakage", _range(question["leakage"])),
+        ("reduction above chance", _range(question["reduction"])),
+        ("relative reduction", _range(question["relative"])),
+        ("best on raw videos", str(question["strongest_raw"])),
+        ("best on anonymized", str(question["strongest"])),
+    )
+    return [Facts(pairs)]
+
+
+def _attributes(metrics: Metrics) -> list[Section]:
+    parts = [part for one in _questions(metrics, "attack") for part in one["parts"]]
+    if not parts:
+        return []
+    groups = [
+        Group(
+            _wrapped(one["name"]),
+            {"raw": one["raw"]["value"], "anonymized": one["anonymized"]["value"]},
+            one["chance"],
+        )
+        for one in parts
+    ]
+    chart = plots.svg(plots.bars(groups, "average precision of the attacker that does best"), "attributes")
+    alt = "; ".join(f"{one['name']}: leakage {_range(one['leakage'])}" for one in parts)
+    caption = "The farther the lower bar reaches beyond the line, the more is found out about this attribute."
+    rows = tuple(
+        (
+            one["name"],
+            _figure(one["raw"]["value"]),
+            _figure(one["anonymized"]["value"]),
+            _figure(one["chance"]),
+            _range(one["leakage"]),
+            one["strongest"],
+        )
+        for one in parts
+    )
+    header = ("attribute", "raw", "anonymized", "chance", "leakage", "found best by")
+    table = Table(header, rows, "Average precision in %, and leakage with its 95 % interval")
+    return [Section("Attribute by attribute", [Plot(chart, alt, caption), table])]
+
+
+def _wrapped(name: str) -> str:
+    return "\n".join(textwrap.wrap(name, 22)) or name
+
+
+def _pictures(strip: Path | None) -> list[Section]:
+    if strip is None:
+        return []
+    return [
+        Section(
+            "Pictures",
+            [Picture(strip, "frames of test videos as the anonymizer leaves them", "Frames of test videos.")],
+        )
+    ]
+
+
+def _risks(metrics: Metrics) -> Section:
+    rows, words = [], []
+    for one in metrics["risks"]:
+        if one["risk"] is None:
+            rows.append((one["kind"], "not measured", "–", "–", "–"))
+            words.append(f"{one['kind'].capitalize()}: not measured; {one['reason']}.")
+            continue
+        between = {"value": one["risk"], "low": one["low"], "high": one["high"]}
+        rows.append(
+            (
+                one["kind"],
+                _range(between),
+                _percent(one["main"]),
+                _percent(one["control"]),
+                _percent(one["baseline"]),
+            )
+        )
+        words.append(f"{one['kind'].capitalize()}: {one['words']} {_told(one)}")
+    table = Table(("risk", "risk (95 % interval)", "attack", "control", "guess"), tuple(rows))
+    note = (
+        "The three risks that European data protection authorities ask about (WP 216). Attack: how often it succeeds. "
+        "Control: how often the same attack succeeds when the videos have been exchanged between people. Risk: the "
+        "part of what the control leaves open that the attack closes. These are risks under the attackers of this "
+        "audit, measured, not a promise that data are anonymous."
+    )
+    return Section("Risks in plain words", [table, Points(tuple(words)), Text((note,))])
+
+
+def _told(one: Mapping[str, Any]) -> str:
+    return (
+        f"This succeeded in {100 * one['main']:.0f} of 100 cases ({one['attacker']}, {one['trials']} test videos); "
+        f"without anything about the person it does in {100 * one['control']:.0f}."
+    )
+
+
+def _not_tested(metrics: Metrics, words: Mapping[str, str]) -> Section:
+    blocks: list[Block | Beside] = []
+    left = [
+        f"{one['name']} ({words.get(one['name'], 'an attacker')}): {one['reason']}."
+        for one in metrics["left_out"]
+    ]
+    if left:
+        blocks += [Text(("Left out of this audit:",)), Points(tuple(left))]
+    if metrics["not_measurable"]:
+        blocks += [Text(("About the data:",)), Points(tuple(f"{one}." for one in metrics["not_measurable"]))]
+    blocks += [
+        Text(("Never part of an audit:",)),
+        Points(tuple(f"{one}." for one in metrics["never_tested"])),
+    ]
+    return Section("What was not tested", blocks)
+
+
+def _who(metrics: Metrics, words: Mapping[str, str]) -> Section:
+    pairs = tuple((name, words.get(name, "")) for name in metrics["took_part"])
+    return Section("Who took part", [Facts(pairs) if pairs else Text(("Nobody.",))])
+
+
+def _again(metrics: Metrics, command: str) -> Section:
+    data = metrics["data"]
+    items = ", ".join(f"{count} {split}" for split, count in sorted(data["items"].items()))
+    pairs: Sequence[tuple[str, str]] = (
+        ("data", f"{data['name']}: {items}"),
+        ("attributes", ", ".join(data["attributes"]) or "none"),
+        ("encoder", data["encoder"]),
+        ("seeds", ", ".join(map(str, metrics["seeds"]))),
+        ("resamples", f"{metrics['rules']['resamples']} draws of seeds and test videos"),
+        ("command", command or "veil audit with the settings of config.yaml, beside this file"),
+        ("files", "metrics.json, config.yaml, environment.json, timing.json and results/ beside this file"),
+    )
+    note = (
+        "The same data, seed and machine give the same metrics.json. A run that was stopped goes on where it was when "
+        "it is started again."
+    )
+    return Section("How to repeat it", [Facts(tuple(pairs)), Text((note,))])

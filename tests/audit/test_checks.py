@@ -1,0 +1,63 @@
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+import pytest
+
+from videoveil.audit.checks import prepared
+from videoveil.audit.subject import Subject, Untouched
+from videoveil.data.records import Dataset, Item
+from videoveil.errors import AnnotationError, BadItems
+
+
+def data(root: Path, count: int = 24, **changes: object) -> Dataset:
+    items = []
+    for n in range(count):
+        known = {"even": int(n % 2 == 0), "always": 1, "rare": int(n < 2)}
+        split = "train" if n % 4 < 2 else "test"
+        item = Item(f"v{n}", root / f"v{n}.mp4", split, action=("a", "b")[n % 2], attributes=known)
+        items.append(dataclasses.replace(item, **changes))  # type: ignore[arg-type]
+    return Dataset("made-up", root, tuple(items), classes=("a", "b"))
+
+
+def test_attributes_that_cannot_be_asked_for_are_left_out_with_their_reasons(tmp_path: Path) -> None:
+    subject, reasons = prepared(Subject.of(data(tmp_path), Untouched()), 10)
+    assert set(subject.known(subject.dataset.items[0])) == {"even"}
+    assert "always: all 12 items of split 'train' have the value 1" in reasons
+    assert "rare: 2 items of split 'train' have one of its values; at least 4 are needed" in reasons
+
+
+def test_one_action_only_is_stated(tmp_path: Path) -> None:
+    _, reasons = prepared(Subject.of(data(tmp_path, action="a"), Untouched()), 10)
+    assert any("all videos are of one action (a)" in reason for reason in reasons)
+
+
+def test_no_labels_at_all_are_an_error_that_says_what_to_give(tmp_path: Path) -> None:
+    with pytest.raises(AnnotationError, match="attr:NAME"):
+        prepared(Subject.of(data(tmp_path, action=None, attributes=None), Untouched()), 10)
+
+
+def test_attackers_need_two_splits(tmp_path: Path) -> None:
+    with pytest.raises(BadItems, match="there are train 24"):
+        prepared(Subject.of(data(tmp_path, split="train"), Untouched()), 10)
+
+
+def test_validation_items_are_the_test_items_where_there_are_none_else(tmp_path: Path) -> None:
+    made = data(tmp_path)
+    items = tuple(i.with_split("val") if i.split == "test" else i for i in made)
+    subject, _ = prepared(Subject.of(dataclasses.replace(made, items=items), Untouched()), 10)
+    assert subject.test == "val"
+
+
+def test_items_that_nobody_looks_at_are_left_out(tmp_path: Path) -> None:
+    made = data(tmp_path)
+    items = (*made.items, dataclasses.replace(made.items[0], id="spare", split="unused"))
+    subject, _ = prepared(Subject.of(dataclasses.replace(made, items=items), Untouched()), 10)
+    assert len(subject.dataset) == 24
+    assert len(subject.anonymized.dataset) == 24
+
+
+def test_few_test_items_are_stated(tmp_path: Path) -> None:
+    _, reasons = prepared(Subject.of(data(tmp_path, 8), Untouched()), 10)
+    assert any("4 test items" in reason for reason in reasons)

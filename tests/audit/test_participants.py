@@ -1,0 +1,85 @@
+"""Every participant learns, on both sides, and says the same kind of things of the same test items."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.audit import world
+from videoveil.attacks.attributes import AttackConfig
+from videoveil.attacks.frames import ClipConfig, FrameConfig
+from videoveil.attacks.identity import IdentityConfig
+from videoveil.attacks.inversion import InversionConfig
+from videoveil.attacks.reconstruction import ReconstructionConfig
+from videoveil.audit import registry
+from videoveil.audit.registry import PARTICIPANTS, Trial, question_of
+from videoveil.audit.subject import WHICH, Stores, Subject, Untouched
+from videoveil.tasks.action.network import NetworkConfig
+from videoveil.tasks.action.probe import ProbeConfig
+
+SMALL: dict[str, Any] = {"size": 32, "batch": 8, "epochs": 1, "workers": 1}
+CONFIGS: dict[str, Any] = {
+    "action-probe": ProbeConfig(epochs=2),
+    "action-network": NetworkConfig(encoder="tiny", clips=1, **SMALL),
+    "features-static": AttackConfig(input="static", kinds=("linear",)),
+    "features-moving": AttackConfig(input="clip", kinds=("linear",)),
+    "grid": world.GRID,
+    "frames": FrameConfig(networks=("tiny@own",), frames=1, per_video=1, **SMALL),
+    "frames-raw": FrameConfig(networks=("tiny@own",), frames=1, per_video=1, knowledge="raw", **SMALL),
+    "clips": ClipConfig(networks=("tiny@own",), clips=1, per_video=1, **SMALL),
+    "reconstruction": ReconstructionConfig(
+        width=4,
+        size=32,
+        frames=1,
+        per_video=1,
+        epochs=1,
+        batch=8,
+        workers=1,
+        network_epochs=1,
+        knowledge=("fresh",),
+    ),
+    "inversion": InversionConfig(size=16, width=4, per_video=1, epochs=1, kinds=("linear",)),
+    "identity-features": IdentityConfig(),
+    "identity-clips": IdentityConfig(clips=1, per_video=1, **SMALL),
+}
+
+
+@pytest.fixture(scope="module")
+def trial(tmp_path_factory: pytest.TempPathFactory) -> Trial:
+    data = world.dataset(tmp_path_factory.mktemp("videos"), train=12, test=8)
+    named = tuple(
+        dataclasses.replace(item, subject=f"p{n % 8}" if item.split == "train" else f"q{n % 4}")
+        for n, item in enumerate(data.items)
+    )
+    data = dataclasses.replace(data, items=named)
+    folder = tmp_path_factory.mktemp("stores")
+    subject = Subject.of(data, Untouched())
+    return Trial(subject, Stores(subject, folder / "raw", folder / "own", "cpu"), "raw", 0, "cpu")
+
+
+def test_everybody_but_gait_is_tried_here() -> None:
+    assert {*CONFIGS, "gait"} == {one.name for one in PARTICIPANTS}
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_a_participant_answers_on_both_sides(name: str, trial: Trial) -> None:
+    (one,) = registry.named((name,))
+    assert one.excuse(trial.subject, trial.stores) == ""
+    raw, veiled = (one.run(dataclasses.replace(trial, which=which), CONFIGS[name]) for which in WHICH)
+    assert raw
+    assert set(raw) == set(veiled)
+    tested = {item.id for item in trial.subject.items("test")}
+    for inner, outcome in raw.items():
+        assert set(outcome.items) <= tested
+        assert outcome.items == veiled[inner].items
+        before, after = outcome.measure(), veiled[inner].measure()
+        assert before.value == pytest.approx(after.value, rel=1e-3)  # nothing was changed between the sides
+        question_of(one, inner, outcome.metric)
+
+
+def test_gait_needs_its_splits(trial: Trial, tmp_path: Path) -> None:
+    (one,) = registry.named(("gait",))
+    assert "gallery and probe" in one.excuse(trial.subject, trial.stores)

@@ -1,0 +1,89 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from videoveil.audit.plan import RESERVE, SCORING, Enough, LeftOut, Plan, Stopwatch, choose, cost
+from videoveil.audit.registry import Participant
+
+
+def somebody(name: str, role: Any = "attack", question: str = "q", strength: float = 0.5) -> Participant:
+    return Participant(
+        name, "", question, role, "clips", strength, lambda t, c: {}, lambda gpu: None, lambda s: ""
+    )
+
+
+PEOPLE = [
+    somebody("useful", "utility", "u"),
+    somebody("slow", strength=0.9),
+    somebody("quick", strength=0.5),
+    somebody("other", question="r"),
+]
+PRICES = {"useful": 10.0, "slow": 100.0, "quick": 10.0, "other": 20.0}
+ONCE = dict.fromkeys(PRICES, 1)
+
+
+def test_everybody_takes_part_where_there_is_time() -> None:
+    assert choose(PEOPLE, PRICES, ONCE, 1000).chosen == ("useful", "slow", "quick", "other")
+
+
+def test_those_who_find_most_per_minute_come_first_and_the_others_are_named() -> None:
+    plan = choose(PEOPLE, PRICES, ONCE, 60, "1 minutes")
+    assert plan.chosen == ("useful", "quick", "other")
+    assert plan.left_out == (LeftOut("slow", "did not fit into 1 minutes"),)
+
+
+def test_one_utility_and_one_attacker_take_part_even_where_time_is_too_short() -> None:
+    assert choose(PEOPLE, PRICES, ONCE, 0).chosen == ("useful", "quick")
+
+
+def test_what_is_done_already_costs_nothing() -> None:
+    assert "slow" in choose(PEOPLE, PRICES, {**ONCE, "slow": 0}, 60).chosen
+
+
+@given(
+    st.dictionaries(st.sampled_from(list(PRICES)), st.floats(0.1, 100), min_size=4),
+    st.floats(0, 500),
+)
+def test_a_plan_never_costs_more_than_the_budget_unless_it_must(
+    prices: dict[str, float], budget: float
+) -> None:
+    plan = choose(PEOPLE, prices, ONCE, budget)
+    spent = sum(prices[name] for name in plan.chosen)
+    assert spent <= budget * RESERVE + 1e-9 or len(plan.chosen) <= 2
+    assert {*plan.chosen, *(one.name for one in plan.left_out)} == set(PRICES)
+
+
+def test_a_plan_comes_back_from_json() -> None:
+    plan = Plan(("a",), (LeftOut("b", "because"),), {"a": 1.5})
+    assert Plan.from_json(plan.to_json()) == plan
+
+
+class Clock:
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def test_a_training_is_stopped_once_its_cost_is_known() -> None:
+    clock, steps = Clock(), []
+    watch = Stopwatch(2.0, clock)
+    clock.now = 5.0  # setting up
+    with pytest.raises(Enough):
+        for step in range(1, 101):
+            clock.now += 1.0
+            steps.append(step)
+            watch(step, 100, 0.0)
+    assert len(steps) == 3
+    assert watch.reckoned == 6 + 99  # the first step ended after 6 seconds, 99 more take one each
+
+
+def test_what_is_over_at_once_is_kept() -> None:
+    seconds, found = cost(lambda progress: {"a": 1}, 1.0)  # type: ignore[dict-item]
+    assert found == {"a": 1}
+    assert seconds < 1
+    assert SCORING > 1

@@ -1,0 +1,108 @@
+"""Small videos in which an action and private attributes can be seen, and a canary in one corner."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+
+import numpy as np
+
+from tests.media.make import encode
+from videoveil.attacks.linear import LinearAttacker
+from videoveil.audit import grid, registry, utilities
+from videoveil.audit.grid import GridConfig
+from videoveil.audit.registry import Answers, Trial
+from videoveil.audit.run import Settings
+from videoveil.audit.scoring import Rules
+from videoveil.data.records import Dataset, Item
+from videoveil.tasks.action.metrics import Prior
+from videoveil.tasks.targets import Targets
+
+WIDTH, HEIGHT, FRAMES, CORNER = 48, 36, 18, 4
+ACTIONS = ("above", "below")
+LOSSLESS = {"crf": "4", "preset": "ultrafast", "sc_threshold": "0"}
+
+
+def film(path: Path, action: int, tinted: int, canary: int, number: int, frames: int = FRAMES) -> Path:
+    """Bright above or below (the action), reddish or not, and a white corner or a black one."""
+    rng = np.random.default_rng([action, tinted, canary, number])
+    path.parent.mkdir(parents=True, exist_ok=True)
+
+    def picture() -> np.ndarray:
+        image = rng.normal(70, 8, (HEIGHT, WIDTH, 3))
+        half = slice(0, HEIGHT // 2) if action == 0 else slice(HEIGHT // 2, HEIGHT)
+        image[half] += 90
+        image[HEIGHT // 3 : 2 * HEIGHT // 3, WIDTH // 3 : 2 * WIDTH // 3, 0] += 60 * tinted
+        image[-CORNER:, -CORNER:] = 255 * canary
+        return np.clip(image, 0, 255).astype(np.uint8)
+
+    return encode(path, images=(picture() for _ in range(frames)), size=(WIDTH, HEIGHT), options=LOSSLESS)
+
+
+def dataset(root: Path, *, train: int = 16, test: int = 12) -> Dataset:
+    items = []
+    for n in range(train + test):
+        split = "train" if n < train else "test"
+        action, tinted, canary = n % 2, n // 2 % 2, n // 4 % 2
+        path = film(root / f"v{n:02d}.mp4", action, tinted, canary, n)
+        known = {"tinted": tinted, "canary": canary}
+        subject = f"person {n // 2 % 4}"
+        items.append(Item(path.stem, path, split, action=ACTIONS[action], attributes=known, subject=subject))
+    return Dataset("made-up", root, tuple(items), classes=ACTIONS, attributes=("canary", "tinted"))
+
+
+def table(dataset: Dataset, path: Path, **changes: str) -> Path:
+    """The same as a CSV file; `changes` replaces columns of all rows."""
+    with open(path, "w", newline="") as handle:
+        writer = csv.DictWriter(handle, ["path", "label", "split", "subject", "attr:tinted", "attr:canary"])
+        writer.writeheader()
+        for item in dataset:
+            known = item.attributes or {}
+            row = {
+                "path": item.path.relative_to(dataset.root).as_posix(),
+                "label": item.action or "",
+                "split": item.split,
+                "subject": item.subject or "",
+                "attr:tinted": str(known["tinted"]),
+                "attr:canary": str(known["canary"]),
+            }
+            writer.writerow({**row, **changes})
+    return path
+
+
+GRID = GridConfig(kinds=("linear",), frames=2, workers=1)
+
+
+def recognise(trial: Trial, config: GridConfig) -> Answers:
+    """Actions from the same grid of colours: a real model that learns in a moment."""
+    train, test = trial.clips("train"), trial.clips("test")
+    items = sorted(test.items(), key=lambda item: item.id)
+    told = sorted(train.items(), key=lambda item: item.id)
+    x, videos = grid.rows(train, told, config, trial.seed)
+    y = np.array([ACTIONS.index(str(told[i].action)) for i in videos], dtype=float)
+    fitted = LinearAttacker().fit(x, y, seed=trial.seed)
+    asked, _ = grid.rows(test, items, config, trial.seed)
+    said = fitted.scores(asked).reshape(len(items), -1, 2).mean(1)
+    truth = Targets(ACTIONS, np.array([ACTIONS.index(str(item.action)) for item in items]))
+    if trial.progress is not None:
+        trial.progress(1, 1, 0.0)
+    return {"linear": utilities.of_probabilities(said, items, truth, Prior((0.5, 0.5)))}
+
+
+RECOGNISER = registry.Participant(
+    "recogniser",
+    "recognises actions from a grid of colours",
+    registry.ACTIONS,
+    "utility",
+    "clips",
+    0.5,
+    recognise,
+    lambda gpu: GRID,
+    lambda subject: "",
+)
+
+
+def settings(*others: str, seeds: int = 2, **changes: object) -> Settings:
+    """Those who are quick: a grid of colours, for the attacker and for the utility; and those asked for."""
+    chosen = (RECOGNISER, *registry.named(("grid", *others), {"grid": GRID}))
+    return Settings(rules=Rules(seeds=seeds, resamples=100), participants=chosen, device="cpu", **changes)  # type: ignore[arg-type]

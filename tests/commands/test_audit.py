@@ -1,0 +1,108 @@
+"""`veil audit`: what is asked for, and the exit code."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from tests.audit import world
+from videoveil.audit import registry
+from videoveil.commands.audit import audit
+from videoveil.errors import UsageError, VeilError
+
+RUN = CliRunner()
+
+
+@pytest.fixture
+def app(monkeypatch: pytest.MonkeyPatch) -> typer.Typer:
+    """The command with those who learn in a moment."""
+    quick = tuple(world.settings().participants)
+    monkeypatch.setattr(registry, "named", lambda names: quick)
+    made = typer.Typer()
+    made.command()(audit)
+    return made
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    made = world.dataset(tmp_path_factory.mktemp("csv"))
+    world.table(made, made.root / "videos.csv")
+    return made.root
+
+
+def test_an_anonymizer_that_changes_nothing_exits_with_2(
+    app: typer.Typer, root: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    done = RUN.invoke(app, [f"csv:{root}", "--anonymizer", "identity", "--out", str(out), "--seeds", "2"])
+    assert done.exit_code == 2, done.output
+    assert "privacy FAIL, utility PASS" in done.output
+    assert json.loads((out / "metrics.json").read_text())["verdict"]["overall"] == "FAIL"
+    assert "max_leakage: 0.5" in (out / "config.yaml").read_text()
+
+
+def test_folders_of_any_tool_are_audited_and_json_is_for_scripts(
+    app: typer.Typer, root: Path, tmp_path: Path
+) -> None:
+    shutil.copytree(root, tmp_path / "made")
+    words = [
+        "--raw",
+        str(root),
+        "--anonymized",
+        str(tmp_path / "made"),
+        "--out",
+        str(tmp_path / "out"),
+        "--json",
+    ]
+    done = RUN.invoke(app, [*words, "--seeds", "1", "--pictures", "1"])
+    assert done.exit_code == 2, done.output
+    assert json.loads(done.stdout)["anonymizer"] == "made"
+    assert (tmp_path / "out" / "pictures.png").is_file()
+
+
+def test_thresholds_decide(app: typer.Typer, root: Path, tmp_path: Path) -> None:
+    words = [f"csv:{root}", "--anonymizer", "identity", "--out", str(tmp_path / "out"), "--seeds", "1"]
+    done = RUN.invoke(app, [*words, "--max-leakage", "1"])
+    assert done.exit_code == 0, done.output
+    assert "privacy PASS" in done.output
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ([], "what is to be audited"),
+        (["csv:ROOT"], "what is to be audited"),
+        (["--raw", "ROOT"], "together"),
+        (["csv:ROOT", "--raw", "ROOT", "--anonymized", "ROOT"], "together"),
+        (["csv:ROOT", "--anonymizer", "magic"], "neither identity"),
+        (["csv:ROOT", "--anonymizer", "downsample:many"], "a number"),
+        (["csv:ROOT", "--anonymizer", "blur", "--labels", "x.csv"], "--labels"),
+        (["csv:ROOT", "--anonymizer", "blur", "--option", "x"], "KEY=VALUE"),
+        (["csv:ROOT", "--anonymizer", "blur", "--max-leakage", "0"], "max_leakage"),
+    ],
+)
+def test_what_does_not_fit_together_is_said(
+    app: typer.Typer, root: Path, tmp_path: Path, words: list[str], message: str
+) -> None:
+    asked = [word.replace("ROOT", str(root)) for word in words]
+    done = RUN.invoke(app, [*asked, "--out", str(tmp_path / "out")])
+    assert isinstance(done.exception, VeilError)
+    assert message in str(done.exception)
+    assert not (tmp_path / "out").exists()
+
+
+def test_unknown_participants_are_refused_with_those_there_are() -> None:
+    with pytest.raises(UsageError, match="there are action-probe, action-network"):
+        registry.named(("nobody",))
+
+
+def test_the_command_can_be_looked_at_without_torch() -> None:
+    code = "import sys, videoveil.commands.audit; sys.exit('torch' in sys.modules)"
+    subprocess.run([sys.executable, "-c", code], check=True)

@@ -1,0 +1,161 @@
+from __future__ import annotations
+
+import copy
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from tests.report.test_page import HOSTILE, Reader
+from videoveil.audit.scoring import Question, Rules, question, to_json, verdict
+from videoveil.report.audit_page import audit_page, summary, write
+from videoveil.report.page import render
+from videoveil.tasks.outcomes import AttributeOutcome, MeanOutcome
+
+RULES = Rules(resamples=100)
+N = 120
+IDS = tuple(f"v{i}" for i in range(N))
+RISK = {
+    "kind": "inference",
+    "words": "Somebody guesses.",
+    "attacker": "frames, gender",
+    "main": 0.9,
+    "control": 0.6,
+    "baseline": 0.5,
+    "risk": 0.75,
+    "low": 0.6,
+    "high": 0.85,
+    "trials": 40,
+    "reason": "",
+}
+UNMEASURED = {**RISK, "kind": "linkability", "risk": None, "main": None, "reason": "nobody is named"}
+
+
+def people(knows: float, seed: int) -> AttributeOutcome:
+    rng = np.random.default_rng(seed)
+    truth = np.stack([np.arange(N) % 2, np.arange(N) // 2 % 2], 1).astype(float)
+    return AttributeOutcome(
+        ("gender", "skin"), truth, knows * truth + (1 - knows) * rng.random(truth.shape), np.arange(N), IDS
+    )
+
+
+def right(share: float) -> MeanOutcome:
+    return MeanOutcome("top1", IDS, (np.arange(N) < share * N).astype(float), np.full(N, 0.1))
+
+
+def metrics(left: float = 0.05, useful: float = 0.9) -> dict[str, Any]:
+    questions: list[Question] = [
+        question(
+            "private attributes",
+            "attack",
+            {
+                "frames/tiny": ([people(0.9, 1)] * 2, [people(left, 2)] * 2),
+                "grid/linear": ([people(0.0, 3)] * 2, [people(0.0, 4)] * 2),
+            },
+            RULES,
+        ),
+        Question("who is walking", "attack", "", (), reason="needs people by name"),
+        question("actions", "utility", {"probe/linear": ([right(0.95)] * 2, [right(useful)] * 2)}, RULES),
+    ]
+    from dataclasses import asdict
+
+    found = verdict(questions)
+    return {
+        "verdict": {**asdict(found), "overall": found.overall},
+        "rules": asdict(RULES),
+        "seeds": [0, 1],
+        "data": {
+            "name": "vphmdb",
+            "synthetic": True,
+            "items": {"train": 80, "test": 120},
+            "attributes": ["gender", "skin"],
+            "encoder": "tiny",
+        },
+        "anonymizer": "blur",
+        "questions": [to_json(one) for one in questions],
+        "risks": [RISK, UNMEASURED],
+        "took_part": ["frames", "grid"],
+        "left_out": [{"name": "clips", "reason": "did not fit into 15 minutes"}],
+        "not_measurable": ["nudity: all 120 items have the value 0"],
+        "never_tested": ["voices"],
+    }
+
+
+def page(found: dict[str, Any], **options: Any) -> str:
+    return render(audit_page(found, words={"frames": "looks at frames"}, **options))
+
+
+def test_the_page_says_everything_that_an_audit_must_say() -> None:
+    text = Reader(page(metrics())).text
+    for part in (
+        "Privacy: ✓ PASS",
+        "Utility: ✓ PASS",
+        "frames/tiny",
+        "strongest, counts",
+        "void",
+        "leakage",
+        "reduction above chance",
+        "relative reduction",
+        "gender",
+        "Somebody guesses. This succeeded in 90 of 100 cases",
+        "not a promise that data are anonymous",
+        "nobody is named",
+        "did not fit into 15 minutes",
+        "nudity: all 120 items have the value 0",
+        "voices",
+        "are synthetic",
+        "veil audit",
+    ):
+        assert part in text, part
+
+
+def test_failures_say_so_first() -> None:
+    leaky = summary(metrics(left=0.9))
+    assert leaky.startswith("This anonymizer does not hide enough")
+    assert "can no longer be recognised" in summary(metrics(useful=0.3))
+    assert "✗ FAIL" in page(metrics(left=0.9))
+
+
+def test_what_could_not_be_measured_is_no_verdict() -> None:
+    found = metrics()
+    found["questions"] = [to_json(Question("private attributes", "attack", "", (), reason="no attacker"))]
+    found["verdict"] = {
+        "privacy": "NOT MEASURABLE",
+        "utility": "NOT MEASURABLE",
+        "overall": "NOT MEASURABLE",
+        "reasons": ["privacy, private attributes: NOT MEASURABLE: no attacker"],
+    }
+    text = Reader(page(found)).text
+    assert "could not be tested for privacy" in text
+    assert "One of the two could not be measured" in text
+
+
+def test_equal_metrics_give_an_equal_page_that_asks_nobody_for_anything() -> None:
+    assert page(metrics()) == page(metrics())
+    assert "http" not in page(metrics()).replace("http-equiv", "")
+
+
+def test_hostile_names_are_text() -> None:
+    found = copy.deepcopy(metrics())
+    found["anonymizer"] = HOSTILE
+    found["left_out"][0]["name"] = HOSTILE
+    reader = Reader(page(found))
+    assert "script" not in reader.tags
+    assert HOSTILE in reader.text
+
+
+def test_pictures_are_taken_into_the_page(tmp_path: Path) -> None:
+    Image.new("RGB", (8, 6)).save(tmp_path / "p.png")
+    assert "data:image/png;base64" in page(metrics(), strip=tmp_path / "p.png")
+
+
+def test_the_command_that_made_it_is_shown(tmp_path: Path) -> None:
+    write(metrics(), tmp_path / "report.html", command="veil audit vphmdb:ROOT --anonymizer blur")
+    assert "veil audit vphmdb:ROOT --anonymizer blur" in (tmp_path / "report.html").read_text()
+
+
+@pytest.mark.parametrize("left", [0.0, 1.0])
+def test_extremes_can_be_drawn(left: float) -> None:
+    assert "<svg" in page(metrics(left=left))
