@@ -30,6 +30,7 @@ from videoveil.training.minimax_settings import Budget, Phase, Rates, Start
 
 if TYPE_CHECKING:
     from videoveil.attacks.frames import ClipConfig, FrameConfig
+    from videoveil.attacks.reconstruction import ReconstructionConfig
     from videoveil.tasks.action.network import NetworkConfig
 
 Family = Literal["classical", "published", "ours"]
@@ -117,6 +118,22 @@ class Scale:
             clips=self.views,
             epochs=self.clip_attack_epochs or self.attack_epochs,
             **self._attack(workers),
+        )
+
+    def reconstruction(self, workers: int) -> ReconstructionConfig:
+        """How somebody with pairs of raw and published frames learns to draw the raw ones."""
+        from videoveil.attacks.reconstruction import ReconstructionConfig
+
+        return ReconstructionConfig(
+            width=self.own_width,
+            size=self.size,
+            epochs=self.attack_epochs,
+            per_video=self.frame_views,
+            network_epochs=self.attack_epochs,
+            networks=self.attackers[:1],
+            workers=workers,
+            precision=self.precision,
+            checkpoint_every=1000,
         )
 
     def _attack(self, workers: int) -> dict[str, Any]:

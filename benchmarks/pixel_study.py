@@ -6,8 +6,9 @@ A seed is another cast, other films and another training. Per seed: render a twi
 person's gender, skin, age, build and hair), train every anonymizer on its training videos, and train afresh on what
 comes out: an action network (top-1), and attackers on single frames and on moving clips, from weights that know the
 theatre and from what the attacker on raw videos of the same people had learnt, of which the best counts (cMAP; by views
-or by videos, whichever tells more). The auxiliary nets
-of a training never score anything. Blur and blackening get the theatre's own boxes: a detector without mistakes.
+or by videos, whichever tells more). Somebody with pairs of raw and published frames trains a network to draw the raw
+ones, and attackers look at what it draws. The auxiliary nets of a training never score anything. Blur and blackening
+get the theatre's own boxes: a detector without mistakes.
 Where asked for, anomalies too: a twin of UCF-Crime, seen through the anonymizer by the f_T that was trained with it
 (for the others by their fresh action network), MGFN, frame ROC-AUC. Leakage is (cMAP − chance) / (raw − chance).
 
@@ -37,7 +38,7 @@ from videoveil import files
 from videoveil.attacks.attributes import leakage
 
 ACTIONS, ANOMALIES = "vphmdb", "ucf-crime"
-SCORES = ("action", "frames", "clips", "anomaly")
+SCORES = ("action", "frames", "clips", "reconstruction", "anomaly")
 TRAININGS = 3  # of MGFN, which now and then fails to start on so few videos
 
 
@@ -146,7 +147,8 @@ def anonymizer(job: Job) -> Any:
 
 
 def score(job: Job) -> str:
-    found = {"action": action, "frames": attack, "clips": attack, "anomaly": anomaly}[job.what](job)
+    kinds = {"frames": attack, "clips": attack, "reconstruction": reconstruction}
+    found = {"action": action, "anomaly": anomaly, **kinds}[job.what](job)
     files.write_json(job.result, found)
     return f"{100 * found['value']:.1f} (chance {100 * found['chance']:.1f})"
 
@@ -208,6 +210,21 @@ def from_raw(job: Job) -> tuple[str, ...]:
     folder = replace(job, row=RAW).place / job.what
     (weights,) = folder.glob(f"{first.replace('@', '-')}*/encoder.safetensors")
     return (f"{first.partition('@')[0]}@{weights}",)
+
+
+def reconstruction(job: Job) -> dict[str, Any]:
+    """What attackers find in frames that were drawn again from published ones; how near these are to the raw ones."""
+    from videoveil.attacks.reconstruction import ReconstructionAttack
+
+    train, test = sources(job)
+    task = ReconstructionAttack(job.size.reconstruction(job.workers), labels(job))
+    found = task.fit(train, seed=job.seed, device=job.device).outcomes(test)
+    measures = {name: one.measure() for name, one in found.items()}
+    shown = {name: {"value": one.value, "chance": one.chance} for name, one in measures.items()}
+    best = max(
+        (one for name, one in measures.items() if name.startswith("attributes")), key=lambda m: m.value or 0.0
+    )
+    return {"value": best.value, "chance": best.chance, "measures": shown}
 
 
 def anomaly(job: Job) -> dict[str, Any]:
@@ -280,7 +297,11 @@ class Study:
         """Anomalies may need the row's action network, attackers begin with what those on raw videos learnt."""
         if job.what == "anomaly":
             return replace(job, what="action").result.is_file()
-        return job.what == "action" or job.row == RAW or replace(job, row=RAW).result.is_file()
+        return (
+            job.what in ("action", "reconstruction")
+            or job.row == RAW
+            or replace(job, row=RAW).result.is_file()
+        )
 
     def run(self) -> None:
         for seed in self.seeds:
@@ -388,6 +409,34 @@ def table(found: Any) -> str:
     return "\n".join([f"A blind guess: {guess}", "", *lines])
 
 
+def drawn_again(found: Any) -> str:
+    """Markdown: what a network makes of published frames that learnt from pairs, and what is found in that."""
+    lines = [
+        "| anonymizer | PSNR, dB, published | drawn again | SSIM, published | drawn again | cMAP in drawn | leakage |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for row in found:
+        records = found[row].get("reconstruction")
+        if row == RAW or records is None:
+            continue
+        cells = [
+            cell([one["measures"][f"{kind}_{of}"]["value"] for one in records], digits)
+            for kind, digits in (("psnr", 1), ("ssim", 3))
+            for of in ("published", "unet")
+        ]
+        cells += [cell(values(found, row, "reconstruction")), cell(leaks(found, row, "reconstruction"), 2)]
+        lines.append(f"| {row} | {' | '.join(cells)} |")
+    raw = found[RAW].get("reconstruction")
+    if raw is None or len(lines) < 3:
+        return ""
+    psnr, ssim = (
+        cell([one["measures"][f"{kind}_unet"]["chance"] for one in raw], 2) for kind in ("psnr", "ssim")
+    )
+    seen = cell(values(found, RAW, "reconstruction"))
+    said = f"The mean training frame: PSNR {psnr}, SSIM {ssim}; cMAP on raw frames {seen}"
+    return "\n".join([said, "", *lines])
+
+
 def draw(found: Any, path: Path, scale: Scale) -> None:
     """Action accuracy kept against the worse of the two leakages."""
     import matplotlib
@@ -463,6 +512,7 @@ def main() -> None:
         asked.out / "results.json", {"seeds": list(asked.seeds), "scale": asked.scale, "rows": found}
     )
     print(table(found))
+    print(f"\n{drawn_again(found)}")
     if asked.plot:
         draw(found, asked.plot, scale)
 

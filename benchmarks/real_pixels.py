@@ -7,7 +7,9 @@ Every anonymizer is trained on the training clips of HMDB51 split 1 alone, at 11
 judged by networks that are trained afresh on what it gives out: R3D-18 from scratch on the clips (top-1 on the test
 clips), and image networks from scratch on the faces (gender, race, age group; the best counts; epochs chosen on a part
 of the training faces). Faces at 112² fill the frame, which no face in a
-clip does: they are an easy target. `--limit` takes a few items only, to try the script; its numbers mean nothing.
+clip does: they are an easy target. Who has pairs of raw and published frames trains a UNet to draw the raw ones:
+of clips in decibels, of faces with attackers who look at what was drawn. `--limit` takes a few items only, to try the
+script; its numbers mean nothing.
 Finished parts are not done again. Writes OUT/results.json, prints Markdown.
 """
 
@@ -31,6 +33,8 @@ from benchmarks.pixel_rows import RAW, Row, Scale, rows
 from benchmarks.real_data import actions, faces
 from videoveil import files
 from videoveil.attacks.attributes import leakage
+from videoveil.attacks.reconstruction import ReconstructionAttack, ReconstructionConfig
+from videoveil.tasks.base import Clips
 from videoveil.training.minimax_settings import Start
 
 REAL = Scale(
@@ -52,8 +56,18 @@ REAL = Scale(
     batch=24,
     precision="bf16-mixed",
 )
+DRAWING = ReconstructionConfig(
+    width=32,
+    size=REAL.size,
+    epochs=12,
+    per_video=2,
+    network_epochs=REAL.attack_epochs,
+    networks=("resnet.18",),
+    precision=REAL.precision,
+    checkpoint_every=1000,
+)
 STRIDE = 1  # the clips have half the frame rate of the originals
-PARTS = ("action", "faces")
+PARTS = ("action", "faces", "drawn", "drawn_faces")
 LEFT_OUT = ("blacken", "strong blur", "weak blur", "VITA, told")  # they need boxes, or labels of the clips
 
 
@@ -86,14 +100,15 @@ def work(job: Job) -> str:
     for part in PARTS:
         path = job.place / f"{part}.json"
         if not path.is_file():
-            files.write_json(path, {"action": action, "faces": attack}[part](job, seen))
-        said.append(f"{part} {100 * json.loads(path.read_text())['value']:.1f}")
+            parts = {"action": action, "faces": attack, "drawn": drawn_clips, "drawn_faces": drawn_faces}
+            files.write_json(path, parts[part](job, seen))
+        value = json.loads(path.read_text())["value"]
+        said.append(f"{part} {value if part == 'drawn' else 100 * value:.1f}")
     return f"seed {job.seed} {job.row}: {', '.join(said)} ({time.perf_counter() - began:.0f} s)"
 
 
 def anonymizer(job: Job) -> Any:
     from videoveil.recipes import fit_pixel
-    from videoveil.tasks.base import Clips
 
     entry = job.entry
     if entry is None:
@@ -108,7 +123,6 @@ def anonymizer(job: Job) -> Any:
 
 def action(job: Job, seen: Any) -> dict[str, Any]:
     from videoveil.tasks.action.network import ActionNetwork, NetworkConfig
-    from videoveil.tasks.base import Clips
 
     config = NetworkConfig(
         encoder=REAL.utility,
@@ -129,7 +143,6 @@ def action(job: Job, seen: Any) -> dict[str, Any]:
 
 def attack(job: Job, seen: Any) -> dict[str, Any]:
     from videoveil.attacks.frames import FrameAttack, FrameConfig
-    from videoveil.tasks.base import Clips
 
     config = FrameConfig(
         networks=REAL.attackers,
@@ -148,6 +161,27 @@ def attack(job: Job, seen: Any) -> dict[str, Any]:
     return {"value": found.headline.value, "chance": found.headline.chance, **found.to_json()}
 
 
+def drawn_clips(job: Job, seen: Any) -> dict[str, Any]:
+    """How near to raw clips somebody comes who learns from pairs of raw and published ones, in decibels."""
+    return drawn(
+        job, Clips(actions(job.data, job.limit), "train", seen), replace(DRAWING, networks=()), "psnr_unet"
+    )
+
+
+def drawn_faces(job: Job, seen: Any) -> dict[str, Any]:
+    """The same with faces, and what attackers find in what was drawn."""
+    return drawn(job, Clips(faces(job.data, job.limit), "train", seen), DRAWING, "attributes")
+
+
+def drawn(job: Job, source: Clips, config: ReconstructionConfig, first: str) -> dict[str, Any]:
+    config = replace(config, workers=job.workers)
+    fitted = ReconstructionAttack(config).fit(source, seed=job.seed, device=job.device)
+    measures = {name: one.measure() for name, one in fitted.outcomes(source.with_split("test")).items()}
+    best = max((m for name, m in measures.items() if name.startswith(first)), key=lambda m: m.value or 0.0)
+    shown = {name: {"value": one.value, "chance": one.chance} for name, one in measures.items()}
+    return {"value": best.value, "chance": best.chance, "measures": shown}
+
+
 def table(out: Path, names: Sequence[str], seeds: Sequence[int], job: Job) -> tuple[str, dict[str, Any]]:
     found: dict[str, Any] = {}
     for name in names:
@@ -157,27 +191,31 @@ def table(out: Path, names: Sequence[str], seeds: Sequence[int], job: Job) -> tu
             if all(path.is_file() for path in paths):
                 found.setdefault(name, {})[part] = [json.loads(path.read_text()) for path in paths]
     lines = [
-        "| anonymizer | action top-1 | kept, % | faces, cMAP | leakage |",
-        "|---|---|---|---|---|",
+        "| anonymizer | action top-1 | kept, % | faces, cMAP | leakage | clips drawn again, dB |"
+        " faces drawn again, cMAP | leakage |",
+        "|---|---|---|---|---|---|---|---|",
     ]
     for name, parts in found.items():
-        cells = []
-        for part in PARTS:
-            mine, raw = parts.get(part), found.get(RAW, {}).get(part)
-            if mine is None or raw is None:
-                cells += ["–", "–"]
-                continue
-            cells.append(_cell([100 * one["value"] for one in mine], 1))
-            pairs = list(zip(mine, raw))
-            cells.append(
-                _cell([100 * one["value"] / other["value"] for one, other in pairs], 1)
-                if part == "action"
-                else _cell(
-                    [leakage(one["value"], other["value"], other["chance"]) for one, other in pairs], 2
-                )
-            )
+        cells = [
+            cell for part in PARTS for cell in _cells(part, parts.get(part), found.get(RAW, {}).get(part))
+        ]
         lines.append(f"| {name} | {' | '.join(cells)} |")
     return "\n".join(lines), found
+
+
+def _cells(part: str, mine: Any, raw: Any) -> list[str]:
+    """The figure of a part and, but for decibels, what that is of raw."""
+    if mine is None or raw is None:
+        return ["–"] if part == "drawn" else ["–", "–"]
+    if part == "drawn":
+        return [_cell([one["value"] for one in mine], 1)]
+    pairs = [(one["value"], other["value"], other["chance"]) for one, other in zip(mine, raw)]
+    beside = (
+        _cell([100 * value / of for value, of, _ in pairs], 1)
+        if part == "action"
+        else _cell([leakage(*pair) for pair in pairs], 2)
+    )
+    return [_cell([100 * one["value"] for one in mine], 1), beside]
 
 
 def _cell(values: Sequence[float], digits: int) -> str:
