@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from videoveil.commands.arguments import Device, Json, NoiseKeyFile, Options
+from videoveil.commands.terminal import options, print_json
 from videoveil.errors import UsageError
 
 if TYPE_CHECKING:
@@ -62,13 +64,11 @@ def audit(
         int, typer.Option(help="Test videos to show in the report, as the anonymizer leaves them.")
     ] = 0,
     show_raw: Annotated[bool, typer.Option(help="Show their raw frames, faces and all, as well.")] = False,
-    key: Annotated[Path | None, typer.Option(help="Secret key of the anonymizer's noise.")] = None,
-    device: Annotated[str, typer.Option(help="'auto', 'cpu', 'cuda', …")] = "auto",
+    key: NoiseKeyFile = None,
+    device: Device = "auto",
     workers: Annotated[int, typer.Option(help="Decoding threads.")] = 1,
-    option: Annotated[
-        list[str] | None, typer.Option("--option", "-o", help="A dataset option as KEY=VALUE; repeatable.")
-    ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON for scripts.")] = False,
+    option: Options = None,
+    as_json: Json = False,
 ) -> None:
     """Attack what an anonymizer gives out, measure what it is still good for, and write a report into OUT."""
     from videoveil.audit import registry
@@ -107,13 +107,13 @@ def _subject(
     facts: dict[str, Any],
 ) -> Subject:
     """What is to be audited; options that do not fit together are named."""
-    options = _options(option)
+    chosen = options(option)
     if raw is not None or anonymized is not None:
         if raw is None or anonymized is None or source is not None or anonymizer is not None:
             raise UsageError("give --raw and --anonymized together, or SOURCE with --anonymizer")
         from videoveil.audit.pairs import open_pairs
 
-        return open_pairs(raw, anonymized, labels=labels, options=options, **facts)
+        return open_pairs(raw, anonymized, labels=labels, options=chosen, **facts)
     if source is None or anonymizer is None:
         raise UsageError(
             "what is to be audited? `veil audit DATASET:ROOT --anonymizer X`, or "
@@ -130,25 +130,13 @@ def _subject(
     secret = None if key is None else NoiseKey.load(key)
     made = open_anonymizer(anonymizer, secret)
     name = Path(anonymizer).name if Path(anonymizer).is_dir() else anonymizer
-    return Subject.of(open_source(source, options), made, name=name, **facts)
-
-
-def _options(pairs: list[str] | None) -> dict[str, str]:
-    options = {}
-    for pair in pairs or []:
-        name, equals, value = pair.partition("=")
-        if not equals or not name:
-            raise UsageError(f"--option {pair!r}: write it as KEY=VALUE")
-        options[name] = value
-    return options
+    return Subject.of(open_source(source, chosen), made, name=name, **facts)
 
 
 def _say(result: Result, out: Path, as_json: bool) -> None:
-    import json
-
     verdict = result.verdict
     if as_json:
-        print(json.dumps(result.metrics, indent=1, sort_keys=True, ensure_ascii=False))
+        print_json(result.metrics)
         return
     for reason in verdict.reasons:
         print(reason)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from videoveil.commands.arguments import Device, Json, NoiseKeyFile
+from videoveil.commands.terminal import options, print_json
 from videoveil.errors import UsageError
 
 LIST = "list"
@@ -40,9 +41,7 @@ def evaluate(
         list[str] | None,
         typer.Option(help="NETWORK=FILE for networks that begin from published weights; repeatable."),
     ] = None,
-    key: Annotated[
-        Path | None, typer.Option(help="Secret key of noise, for anonymizers that add some.")
-    ] = None,
+    key: NoiseKeyFile = None,
     detector: Annotated[
         Path | None, typer.Option(help="A YOLO ONNX file that finds people, for blackening and blurring.")
     ] = None,
@@ -51,8 +50,8 @@ def evaluate(
     ] = None,
     baselines: Annotated[bool, typer.Option(help="Downsampling beside raw data, where it fits.")] = True,
     partial: Annotated[bool, typer.Option(help="Go on without data that was not given.")] = False,
-    device: Annotated[str, typer.Option(help="'auto', 'cpu', 'cuda', 'cuda:1', …")] = "auto",
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON for scripts.")] = False,
+    device: Device = "auto",
+    as_json: Json = False,
 ) -> None:
     """Run a protocol of the papers and write its table: their columns beside ours, twins apart from real data."""
     if protocol == LIST:
@@ -73,7 +72,7 @@ def evaluate(
         encoder,
         encoder_weights,
         encoder_size,
-        _pairs(weights, "--weights"),
+        options(weights, "--weights"),
         _key(key),
         _detector(detector),
         device,
@@ -103,7 +102,7 @@ def _print_list(as_json: bool) -> None:
         for one in registry.EVALUATIONS.values()
     ]
     if as_json:
-        print(json.dumps(rows, indent=1, ensure_ascii=False))
+        print_json(rows)
         return
     for row in rows:
         print(f"{row['name']}: {row['title']}")
@@ -119,16 +118,6 @@ def _roots(words: list[str] | None) -> dict[str, Path]:
         if name in found:
             raise UsageError(f"--data {word}: {name} was given before")
         found[name] = Path(root)
-    return found
-
-
-def _pairs(words: list[str] | None, flag: str) -> dict[str, str]:
-    found: dict[str, str] = {}
-    for word in words or []:
-        name, equals, value = word.partition("=")
-        if not equals or not name or not value:
-            raise UsageError(f"{flag} {word!r}: write it as NAME=VALUE")
-        found[name] = value
     return found
 
 
