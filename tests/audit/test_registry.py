@@ -8,7 +8,7 @@ import pytest
 
 from videoveil.audit import registry
 from videoveil.audit.registry import PARTICIPANTS, Participant, question_of
-from videoveil.audit.subject import Side, Stores, Subject, Untouched
+from videoveil.audit.subject import WHICH, Side, Stores, Subject, Untouched
 from videoveil.data.records import Dataset, Item
 
 
@@ -45,8 +45,19 @@ def test_names_are_unique_and_every_role_is_there() -> None:
     assert {one.role for one in PARTICIPANTS} == {"attack", "utility"}
 
 
-def test_with_all_labels_all_but_gait_take_part(tmp_path: Path) -> None:
-    assert [name for name, why in excuses(subject(tmp_path)).items() if why] == ["gait"]
+def test_with_attributes_actions_and_names_everybody_takes_part_who_asks_for_nothing_else(
+    tmp_path: Path,
+) -> None:
+    left = {name: why for name, why in excuses(subject(tmp_path)).items() if why}
+    assert set(left) == {"anomaly", "detection", "gait", "membership"}
+    assert "something unusual" in left["anomaly"]
+    assert "from when to when" in left["detection"]
+    assert "nothing was trained" in left["membership"]
+
+
+def test_only_who_has_a_raw_side_is_judged_by_it() -> None:
+    assert [one.name for one in PARTICIPANTS if one.sides != WHICH] == ["membership"]
+    assert all(one.role == "attack" for one in PARTICIPANTS if not one.judged)
 
 
 def test_without_attributes_actions_or_names_those_who_need_them_say_so(tmp_path: Path) -> None:

@@ -11,7 +11,6 @@ from tests.audit import world
 from videoveil.anonymizers import LatentAnonymizer
 from videoveil.anonymizers.config import Rank
 from videoveil.anonymizers.latent import latent
-from videoveil.audit import pictures
 from videoveil.audit.subject import BlackFrames, Stores, Subject, Untouched, open_anonymizer
 from videoveil.data.records import Dataset
 from videoveil.errors import UsageError
@@ -66,13 +65,3 @@ def test_features_of_a_latent_anonymizer_are_those_it_lets_out(data: Dataset, tm
         assert not np.allclose(x.clip, y.clip)
         assert x.static is not None
         assert len(x.static) == 4
-
-
-def test_pictures_are_raw_only_where_asked_for(data: Dataset) -> None:
-    subject = Subject.of(data, BlackFrames())
-    hidden = pictures.strip(subject, 2)
-    assert len(hidden.corners) == 2
-    assert all(not hidden.cell(row, column).any() for row in range(2) for column in range(pictures.COLUMNS))
-    both = pictures.strip(subject, 1, raw=True)
-    assert both.cell(0, 0).any()
-    assert not both.cell(1, 0).any()

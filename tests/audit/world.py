@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import csv
+from dataclasses import replace
+from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
@@ -14,11 +16,11 @@ from videoveil.audit.grid import GridConfig
 from videoveil.audit.registry import Answers, Trial
 from videoveil.audit.run import Settings
 from videoveil.audit.scoring import Rules
-from videoveil.data.records import Dataset, Item
+from videoveil.data.records import Dataset, FrameSpan, Item, Segment
 from videoveil.tasks.action.metrics import Prior
 from videoveil.tasks.targets import Targets
 
-WIDTH, HEIGHT, FRAMES, CORNER = 48, 36, 18, 4
+WIDTH, HEIGHT, FRAMES, CORNER = 48, 36, 8, 4
 ACTIONS = ("above", "below")
 LOSSLESS = {"crf": "4", "preset": "ultrafast", "sc_threshold": "0"}
 
@@ -51,6 +53,37 @@ def dataset(root: Path, *, train: int = 16, test: int = 12) -> Dataset:
     return Dataset("made-up", root, tuple(items), classes=ACTIONS, attributes=("canary", "tinted"))
 
 
+LENGTH, EVENT, RATE = 48, 16, 25
+
+
+def events(root: Path, *, train: int = 6, test: int = 4) -> Dataset:
+    """Longer videos, grey noise; in every other one it becomes bright above or below for a while, and only then."""
+    items = []
+    for n in range(train + test):
+        rng = np.random.default_rng(n)
+        first, kind = 16 * int(rng.integers(0, 3)), n // 2 % 2
+        half = slice(0, HEIGHT // 2) if kind == 0 else slice(HEIGHT // 2, HEIGHT)
+
+        def picture(number: int, n: int = n, first: int = first, half: slice = half) -> np.ndarray:
+            image = np.random.default_rng([n, number]).normal(70, 8, (HEIGHT, WIDTH, 3))
+            if n % 2 and first <= number < first + EVENT:
+                image[half] += 150
+            return np.clip(image, 0, 255).astype(np.uint8)
+
+        path = root / f"e{n:02d}.mp4"
+        encode(path, images=map(picture, range(LENGTH)), size=(WIDTH, HEIGHT), options=LOSSLESS, rate=RATE)
+        item = Item(path.stem, path, "train" if n < train else "test", anomaly=bool(n % 2))
+        if n % 2:
+            ends = Fraction(first, RATE), Fraction(first + EVENT, RATE)
+            item = replace(
+                item,
+                anomaly_spans=(FrameSpan(first, first + EVENT),),
+                segments=(Segment(ACTIONS[kind], *ends),),
+            )
+        items.append(item)
+    return Dataset("events", root, tuple(items), classes=ACTIONS)
+
+
 def table(dataset: Dataset, path: Path, **changes: str) -> Path:
     """The same as a CSV file; `changes` replaces columns of all rows."""
     with open(path, "w", newline="") as handle:
@@ -70,7 +103,7 @@ def table(dataset: Dataset, path: Path, **changes: str) -> Path:
     return path
 
 
-GRID = GridConfig(kinds=("linear",), frames=2, workers=1)
+GRID = GridConfig(rows=3, columns=4, kinds=("linear",), frames=1, workers=1)
 
 
 def recognise(trial: Trial, config: GridConfig) -> Answers:

@@ -151,6 +151,42 @@ def test_pictures_are_taken_into_the_page(tmp_path: Path) -> None:
     assert "data:image/png;base64" in page(metrics(), strip=tmp_path / "p.png")
 
 
+def test_reconstructions_follow_one_picture_per_video(tmp_path: Path) -> None:
+    paths = [tmp_path / f"{number}.png" for number in range(2)]
+    for path in paths:
+        Image.new("RGB", (8, 6)).save(path)
+    made = page(metrics(), drawings=paths)
+    assert made.count("data:image/png;base64") == 2
+    assert "Test video 2: what the reconstruction attack" in Reader(made).text
+    assert "Test video 1" not in Reader(page(metrics())).text
+
+
+def test_membership_is_told_without_a_person() -> None:
+    found = metrics()
+    found["risks"].append({**RISK, "kind": "membership", "words": "Somebody is shown two videos."})
+    text = Reader(page(found)).text
+    assert "Membership: Somebody is shown two videos. This succeeded in 90 of 100 cases" in text
+    assert "40 videos of either kind); from the raw videos alone, or by chance, it does in 60" in text
+
+
+def test_what_is_not_judged_is_shown_and_called_that() -> None:
+    found = metrics()
+    shown = question("people found", "attack", {"hog": ([right(1.0)], [right(0.4)])}, RULES, judged=False)
+    found["questions"].append(to_json(shown))
+    text = Reader(page(found)).text
+    assert "People found" in text
+    assert "Shown; nothing is decided by it." in text
+    assert summary(found) == summary(metrics())
+
+
+def test_the_overview_shows_the_utility_that_suffers_most() -> None:
+    found = metrics()
+    lost = question("unusual events", "utility", {"mgfn": ([right(0.9)], [right(0.5)])}, RULES)
+    found["questions"].append(to_json(lost))
+    assert "against unusual events (mgfn)" in Reader(page(found)).text
+    assert "against actions (probe/linear)" in Reader(page(metrics())).text
+
+
 def test_the_command_that_made_it_is_shown(tmp_path: Path) -> None:
     write(metrics(), tmp_path / "report.html", command="veil audit vphmdb:ROOT --anonymizer blur")
     assert "veil audit vphmdb:ROOT --anonymizer blur" in (tmp_path / "report.html").read_text()

@@ -23,15 +23,17 @@ def prepared(subject: Subject, least_items: int) -> tuple[Subject, tuple[str, ..
     names = sorted({name for item in subject.dataset.items for name in subject.labels(item) or {}})
     reasons = [f"{name}: {why}" for name in names if (why := _why_not(subject, name))]
     kept = frozenset(name for name in names if not _why_not(subject, name))
-    actions = {item.action for item in subject.dataset.items if item.action}
-    if not names and not actions and not any(item.subject for item in subject.dataset.items):
+    items = subject.dataset.items
+    actions = {item.action for item in items if item.action}
+    timed = any(item.anomaly is not None or item.segments for item in items)
+    if not names and not actions and not timed and not any(item.subject for item in items):
         raise AnnotationError(
-            f"{subject.title}: no item has attributes, an action or a person's name, so nothing can be attacked or "
-            "recognised; give labels (a CSV file with path,label,subject,attr:NAME columns)"
+            f"{subject.title}: no item has attributes, an action, an anomaly or a person's name, so nothing can be "
+            "attacked or recognised; give labels (a CSV file with path,label,subject,attr:NAME columns)"
         )
     if not names:
         reasons.append("no item has private attributes: attackers cannot be asked for any")
-    if len(actions) < 2:
+    if len(actions) < 2 and not timed:
         reasons.append(
             f"all videos are of one action ({next(iter(actions))}): nothing can be recognised"
             if actions

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import torch
 from torch import Tensor
 from torch.nn import functional
 
+from videoveil.attacks.reconstruction import ReconstructionAttack
 from videoveil.audit.subject import Side, Subject
 from videoveil.data.records import Item
 from videoveil.media.sampling import equidistant
@@ -42,3 +45,19 @@ def shown(side: Side, item: Item) -> Tensor:
     width = max(1, round(pictures.shape[-1] * HEIGHT / pictures.shape[-2]))
     pictures = functional.interpolate(pictures, (HEIGHT, width), mode="area")
     return pictures.permute(0, 2, 3, 1).clamp(0, 1).mul(255).round().to(torch.uint8)
+
+
+def reconstructions(
+    subject: Subject, model: Path, videos: int, folder: Path, *, raw: bool = False
+) -> list[Path]:
+    """One picture per video in `folder`: frames as published over what the trained `model` makes of them."""
+    published, plain = subject.anonymized.clips, subject.raw.clips
+    assert published is not None
+    fitted = ReconstructionAttack(labels=subject.labels, raw=plain).load(model)
+    test = published.with_split(subject.test)
+    found = []
+    for number, item in enumerate(sorted(test.items(), key=lambda one: one.id)[:videos], 1):
+        path = folder / f"reconstruction-{number}.png"
+        fitted.strip(test, item, raw=raw).write(path)
+        found.append(path)
+    return found

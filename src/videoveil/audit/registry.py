@@ -6,10 +6,10 @@ twins; with a budget those that find most per minute are taken first. It decides
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, is_dataclass, replace
 from functools import partial
+from pathlib import Path
 from typing import Any, Literal
 
 from videoveil.attacks.attributes import AttackConfig, AttributeAttack
@@ -17,14 +17,19 @@ from videoveil.attacks.frames import ClipAttack, ClipConfig, FrameAttack, FrameC
 from videoveil.attacks.gait import GALLERY, PROBE, GaitAttack, GaitConfig
 from videoveil.attacks.identity import IdentityAttack, IdentityConfig
 from videoveil.attacks.inversion import InversionAttack, InversionConfig
+from videoveil.attacks.membership import MembershipConfig
 from videoveil.attacks.reconstruction import ReconstructionAttack, ReconstructionConfig
-from videoveil.audit import grid, utilities
-from videoveil.audit.subject import Stores, Subject, Which
+from videoveil.audit import grid, members, needs, people, utilities
+from videoveil.audit.subject import ALL, DENSE, WHICH, Stores, Subject, Which
 from videoveil.errors import UsageError
 from videoveil.tasks.action.network import NetworkConfig
 from videoveil.tasks.action.probe import ProbeConfig
 from videoveil.tasks.base import Clips, Features, Progress, Role
+from videoveil.tasks.detection import small as small_detector
+from videoveil.tasks.mgfn import MGFNConfig
+from videoveil.tasks.mgfn import small as small_mgfn
 from videoveil.tasks.outcomes import Outcome
+from videoveil.tasks.tridet import TriDetConfig
 
 Answers = dict[str, Outcome]
 
@@ -39,6 +44,7 @@ class Trial:
     seed: int
     device: str = "auto"
     progress: Progress | None = None
+    model: Path | None = None  # where what was learnt is kept, if somebody wants to see it; None: nowhere
 
     def clips(self, split: str, which: Which | None = None) -> Clips:
         shown = self.subject.side(which or self.which).clips
@@ -46,8 +52,8 @@ class Trial:
             raise UsageError("audit: this side has features, no pictures")
         return shown.with_split(split or None)
 
-    def features(self, split: str, which: Which | None = None) -> Features:
-        return self.stores.features(which or self.which, split or None)
+    def features(self, split: str, which: Which | None = None, grid: str = ALL) -> Features:
+        return self.stores.features(which or self.which, split or None, grid)
 
 
 @dataclass(frozen=True)
@@ -58,12 +64,14 @@ class Participant:
     words: str  # for people who do not train networks
     question: str  # what it wants to know; participants with the same question are compared
     role: Role
-    reads: Literal["clips", "features"]
+    reads: Literal["clips", "features", "either"]  # "either": whatever the anonymizer gives out
     strength: float
     run: Callable[[Trial, Any], Answers]
     config: Callable[[bool], Any]  # whether there is a GPU → its settings
     why_not: Callable[[Subject], str]
     judged: bool = True
+    sides: tuple[Which, ...] = WHICH  # without a raw side it is a risk by itself, compared with nothing
+    grid: str = ALL  # the clips whose features it reads
 
     def excuse(self, subject: Subject, stores: Stores) -> str:
         if self.reads == "clips" and subject.anonymized.clips is None:
@@ -76,41 +84,6 @@ class Participant:
         """For config.yaml and for the names of results."""
         config = self.config(gpu)
         return asdict(config) if is_dataclass(config) and not isinstance(config, type) else {}
-
-
-# --- what they need -----------------------------------------------------------------------------------------
-
-
-def _attributes(subject: Subject) -> str:
-    for split in (subject.train, subject.test):
-        if not any(subject.known(item) for item in subject.items(split)):
-            return f"nothing is known about the people in split {split!r}: no attributes"
-    return ""
-
-
-def _people(subject: Subject) -> str:
-    learnt = {item.subject for item in subject.items(subject.train) if item.subject}
-    asked = Counter(item.subject for item in subject.items(subject.test) if item.subject)
-    if len(learnt) < LEAST_PEOPLE:
-        return f"{len(learnt)} people are named in the training videos; at least {LEAST_PEOPLE} are needed"
-    several = [name for name, videos in asked.items() if videos > 1]
-    return "" if len(several) > 1 else "the test videos do not name people who are in several of them"
-
-
-def _gait(subject: Subject) -> str:
-    there = subject.dataset.counts()
-    if GALLERY not in there or PROBE not in there:
-        return "needs people by name in the splits gallery and probe"
-    people = {item.subject for item in subject.items(GALLERY)}
-    return "" if len(people) >= 8 else f"{len(people)} people; at least 8 are needed"
-
-
-def _actions(subject: Subject) -> str:
-    for split in (subject.train, subject.test):
-        if not any(item.action for item in subject.items(split)):
-            return f"no item of split {split!r} has an action label"
-    kinds = {item.action for item in subject.items(subject.train)}
-    return "" if len(kinds) > 1 else f"all training videos are of one class ({next(iter(kinds))})"
 
 
 # --- what they do -------------------------------------------------------------------------------------------
@@ -160,6 +133,8 @@ def _by_reconstruction(trial: Trial, config: ReconstructionConfig) -> Answers:
     fitted = task.fit(
         trial.clips(trial.subject.train), seed=trial.seed, device=trial.device, progress=trial.progress
     )
+    if trial.model is not None:
+        fitted.save(trial.model)
     return fitted.outcomes(trial.clips(trial.subject.test))
 
 
@@ -193,6 +168,32 @@ def _network(trial: Trial, config: NetworkConfig) -> Answers:
     sides = trial.clips(trial.subject.train), trial.clips(trial.subject.test)
     found = utilities.network(*sides, config, seed=trial.seed, device=trial.device, progress=trial.progress)
     return {config.encoder: found}
+
+
+def _anomalies(trial: Trial, config: MGFNConfig) -> Answers:
+    sides = trial.features(trial.subject.train), trial.features(trial.subject.test)
+    found = utilities.anomalies(*sides, config, seed=trial.seed, device=trial.device, progress=trial.progress)
+    return {"mgfn": found}
+
+
+def _detection(trial: Trial, config: TriDetConfig) -> Answers:
+    train, test = (trial.features(split, grid=DENSE) for split in (trial.subject.train, trial.subject.test))
+    found = utilities.detection(
+        train, test, config, seed=trial.seed, device=trial.device, progress=trial.progress
+    )
+    return {"tridet": found}
+
+
+def _members(trial: Trial, config: MembershipConfig) -> Answers:
+    latent = trial.subject.anonymized.latent is not None
+    published = trial.features("") if latent else trial.clips("")
+    raw = trial.features("", "raw") if latent else None
+    return members.answers(trial.subject, published, raw, config, seed=trial.seed, device=trial.device)
+
+
+def _detectors(trial: Trial, config: people.PeopleConfig) -> Answers:
+    test, raw = trial.clips(trial.subject.test), trial.clips("", "raw")
+    return people.found(test, raw, config, seed=trial.seed, device=trial.device)
 
 
 # --- how they learn -----------------------------------------------------------------------------------------
@@ -257,9 +258,12 @@ def _same(config: Any) -> Callable[[bool], Any]:
 
 
 ATTRIBUTES, IDENTITY, GAIT = "private attributes", "who it is", "who is walking"
-ACTIONS, LIKENESS = "actions", "how near reconstructed pictures come to raw ones"
+ACTIONS, ANOMALIES, DETECTION = "actions", "unusual events", "when actions happen"
+LIKENESS = "how near reconstructed pictures come to raw ones"
+SEEN = "people found by a detector nobody here trained"
+MEMBERS = "was this video among those it was trained on"
+RECONSTRUCTION = "reconstruction"  # whose pictures a report may show
 UNJUDGED = ("psnr", "ssim")  # metrics of likeness: near in decibels is not the same as recognised
-LEAST_PEOPLE = 8
 
 
 def question_of(one: Participant, name: str, metric: str) -> tuple[str, bool]:
@@ -279,7 +283,7 @@ PARTICIPANTS = (
         0.8,
         _probe,
         _same(ProbeConfig()),
-        _actions,
+        needs.actions,
     ),
     Participant(
         "action-network",
@@ -290,7 +294,30 @@ PARTICIPANTS = (
         0.8,
         _network,
         _action_network,
-        _actions,
+        needs.actions,
+    ),
+    Participant(
+        "anomaly",
+        "finds the frames in which something unusual happens, by features of a frozen encoder",
+        ANOMALIES,
+        "utility",
+        "features",
+        0.6,
+        _anomalies,
+        _same(small_mgfn()),
+        needs.anomalies,
+    ),
+    Participant(
+        "detection",
+        "finds from when to when actions happen, by features of a frozen encoder",
+        DETECTION,
+        "utility",
+        "features",
+        0.5,
+        _detection,
+        _same(small_detector()),
+        needs.segments,
+        grid=DENSE,
     ),
     Participant(
         "features-static",
@@ -301,7 +328,7 @@ PARTICIPANTS = (
         0.6,
         _on_features,
         _same(AttackConfig(input="static")),
-        _attributes,
+        needs.attributes,
     ),
     Participant(
         "features-moving",
@@ -312,7 +339,7 @@ PARTICIPANTS = (
         0.6,
         _on_features,
         _same(AttackConfig(input="clip")),
-        _attributes,
+        needs.attributes,
     ),
     Participant(
         "grid",
@@ -323,7 +350,7 @@ PARTICIPANTS = (
         0.3,
         _on_grid,
         _same(grid.GridConfig()),
-        _attributes,
+        needs.attributes,
     ),
     Participant(
         "frames",
@@ -334,7 +361,7 @@ PARTICIPANTS = (
         0.7,
         _on_pictures,
         _frames,
-        _attributes,
+        needs.attributes,
     ),
     Participant(
         "clips",
@@ -345,7 +372,7 @@ PARTICIPANTS = (
         0.7,
         _on_pictures,
         _clips,
-        _attributes,
+        needs.attributes,
     ),
     Participant(
         "frames-raw",
@@ -356,10 +383,32 @@ PARTICIPANTS = (
         0.4,
         _on_pictures,
         lambda gpu: replace(_frames(gpu), knowledge="raw"),
-        _attributes,
+        needs.attributes,
     ),
     Participant(
-        "reconstruction",
+        "frames-tuned",
+        "has learnt to guess attributes from raw frames, and goes on learning with anonymized ones",
+        ATTRIBUTES,
+        "attack",
+        "clips",
+        0.7,
+        _on_pictures,
+        lambda gpu: replace(_frames(gpu), knowledge="fine-tuned"),
+        needs.attributes,
+    ),
+    Participant(
+        "clips-tuned",
+        "has learnt to guess attributes from raw moving clips, and goes on learning with anonymized ones",
+        ATTRIBUTES,
+        "attack",
+        "clips",
+        0.7,
+        _on_pictures,
+        lambda gpu: replace(_clips(gpu), knowledge="fine-tuned"),
+        needs.attributes,
+    ),
+    Participant(
+        RECONSTRUCTION,
         "learns to draw the raw frames again, and looks for attributes in what it draws",
         ATTRIBUTES,
         "attack",
@@ -367,7 +416,7 @@ PARTICIPANTS = (
         0.5,
         _by_reconstruction,
         _reconstruction,
-        _attributes,
+        needs.attributes,
     ),
     Participant(
         "inversion",
@@ -378,7 +427,7 @@ PARTICIPANTS = (
         0.3,
         _by_inversion,
         _same(InversionConfig()),
-        _attributes,
+        needs.attributes,
     ),
     Participant(
         "identity-features",
@@ -389,7 +438,7 @@ PARTICIPANTS = (
         0.6,
         _by_identity_in_features,
         _same(IdentityConfig()),
-        _people,
+        needs.people,
     ),
     Participant(
         "identity-clips",
@@ -400,7 +449,7 @@ PARTICIPANTS = (
         0.7,
         _by_identity,
         _identity,
-        _people,
+        needs.people,
     ),
     Participant(
         "gait",
@@ -411,7 +460,32 @@ PARTICIPANTS = (
         0.7,
         _by_gait,
         _same(GaitConfig()),
-        _gait,
+        needs.gait,
+    ),
+    Participant(
+        "detectors",
+        "looks for people with a detector that was trained elsewhere, on other pictures",
+        SEEN,
+        "attack",
+        "clips",
+        0.2,
+        _detectors,
+        _same(people.PeopleConfig()),
+        needs.nothing,
+        judged=False,
+    ),
+    Participant(
+        "membership",
+        "tells videos that the anonymizer was trained on from others, by how it treats them",
+        MEMBERS,
+        "attack",
+        "either",
+        0.2,
+        _members,
+        _same(MembershipConfig()),
+        members.why_not,
+        judged=False,
+        sides=("anonymized",),
     ),
 )
 

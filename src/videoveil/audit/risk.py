@@ -28,7 +28,7 @@ from videoveil.audit.scoring import Rules, Sides
 from videoveil.audit.subject import Stores, Subject, Which
 from videoveil.tasks.outcomes import AttributeOutcome
 
-Kind = Literal["singling out", "linkability", "inference"]
+Kind = Literal["singling out", "linkability", "inference", "membership"]
 EXCHANGES = 200
 RIDGE = (1e-3, 1e-1, 10.0)
 LEAST = 10  # items below which no rate is given
@@ -36,7 +36,7 @@ LEAST = 10  # items below which no rate is given
 
 @dataclass(frozen=True, slots=True)
 class Risk:
-    """One of the three. Figures are None where it could not be measured, and `reason` says why."""
+    """One of them. Figures are None where it could not be measured, and `reason` says why."""
 
     kind: Kind
     words: str
@@ -56,6 +56,8 @@ WORDS: dict[Kind, str] = {
     "linkability": "Somebody finds another anonymized video of the same person.",
     "inference": "Somebody is shown two anonymized videos, one of a person with a private attribute and one of a "
     "person without it, and says which is which.",
+    "membership": "Somebody is shown two videos, one that the anonymizer was trained on and one that it was not, and "
+    "says which is which.",
 }
 
 
@@ -67,7 +69,7 @@ def of(
     seed: int,
     took_part: Sequence[str] = (),
 ) -> tuple[Risk, ...]:
-    """All three, as far as the data allow."""
+    """The three of the regulators, as far as the data allow."""
     reason = stores.why_not() or (
         ""
         if any((stores.folder(which) / "index").is_dir() for which in ("raw", "anonymized"))

@@ -9,6 +9,7 @@ OUT/environment.json    versions and devices
 OUT/timing.json         how long everything took
 OUT/plan.json           who took part, and who did not
 OUT/results/            what each training on anonymized videos said, one file each
+OUT/*.png               frames for the report, where they were asked for
 CACHE/                  the same of raw videos, and their features: for other audits of the same data
 
 Every training is one file, whole or absent, so a killed audit goes on where it was, to the same metrics.
@@ -29,7 +30,8 @@ import torch
 
 import videoveil
 from videoveil import devices, files
-from videoveil.audit import checks, pictures, registry, risk, scoring
+from videoveil.audit import checks, detections, members, pictures, registry, risk, scoring
+from videoveil.audit.detections import DetectionOutcome
 from videoveil.audit.plan import LeftOut, Plan, choose, cost
 from videoveil.audit.registry import Answers, Participant, Trial
 from videoveil.audit.scoring import Draws, Question, Rules, Verdict
@@ -50,7 +52,6 @@ CANNOT = (UsageError, AnnotationError, BadItems, Diverged)  # what the data do n
 NEVER_TESTED = (
     "attackers that were not named here, stronger ones, or ones with more data about the same people",
     "what somebody knows from elsewhere: the place, the time, who was there",
-    "whether a video was among those that the anonymizer was trained on",
     "voices and other sound, on-screen text, file names and metadata",
 )
 
@@ -223,7 +224,9 @@ class Audit:
             self._tell(number + 1.0, len(able), f"how long {one.name} takes")
         missing = {
             one.name: sum(
-                not self._file(one, which, seed).is_file() for which in WHICH for seed in self.settings.seeds
+                not self._file(one, which, seed).is_file()
+                for which in one.sides
+                for seed in self.settings.seeds
             )
             for one in able
         }
@@ -237,18 +240,17 @@ class Audit:
     # --- training -------------------------------------------------------------------------------------------
 
     def _extract(self, able: Sequence[Participant]) -> None:
-        if not any(one.reads == "features" for one in able):
-            return
-        for which in WHICH:
+        grids = sorted({one.grid for one in able if one.reads == "features"})
+        for grid, which in [(grid, which) for grid in grids for which in WHICH]:
             began = time.perf_counter()
-            said = f"features of {which} videos"
-            self.stores.make(which, lambda done, total, _, said=said: self._tell(done, total, said))
+            said = f"features of {which} videos ({grid})"
+            self.stores.make(which, lambda done, total, _, said=said: self._tell(done, total, said), grid)
             self.seconds[said] = time.perf_counter() - began
 
     def _answers(self, chosen: Sequence[Participant]) -> dict[str, dict[Which, list[Answers]]]:
         """Participant → side → what it said with every seed."""
         self._extract(chosen)
-        jobs = [(one, which, seed) for one in chosen for which in WHICH for seed in self.settings.seeds]
+        jobs = [(one, which, seed) for one in chosen for which in one.sides for seed in self.settings.seeds]
         found: dict[str, dict[Which, list[Answers]]] = {
             one.name: {"raw": [], "anonymized": []} for one in chosen
         }
@@ -275,11 +277,16 @@ class Audit:
             found = self._train(one, which, seed, progress)
             self._keep(one, which, seed, found, time.perf_counter() - began)
         self.seconds[f"{one.name}, {which}, seed {seed}"] = self._noted(path)
-        return outcomes.load(path)
+        found = outcomes.load(path)
+        beside = _detections_of(path)
+        return {**found, **detections.load(beside)} if beside.is_file() else found
 
     def _train(self, one: Participant, which: Which, seed: int, progress: Progress) -> Answers:
-        trial = Trial(self.subject, self.stores, which, seed, self.settings.device, progress)
+        kept = self._model(one) if (which, seed) == ("anonymized", self.settings.seed) else None
+        trial = Trial(self.subject, self.stores, which, seed, self.settings.device, progress, kept)
         found = one.run(trial, one.config(self.settings.gpu))
+        if one.sides != WHICH:  # asks about training videos as well
+            return found
         wanted = {item.id for split in self._tested() for item in self.subject.items(split)}
         for name, outcome in found.items():
             if strange := set(outcome.items) - wanted:
@@ -294,7 +301,11 @@ class Audit:
     def _keep(self, one: Participant, which: Which, seed: int, found: Answers, seconds: float) -> None:
         path = self._file(one, which, seed)
         files.write_json(path.with_suffix(".json"), {"seconds": round(seconds, 3)})
-        outcomes.save(path, found)
+        detected = {name: o for name, o in found.items() if isinstance(o, DetectionOutcome)}
+        if detected:
+            detections.save(_detections_of(path), detected)
+        # last: where this file is, everything is
+        outcomes.save(path, {name: o for name, o in found.items() if name not in detected})
 
     def _noted(self, path: Path) -> float:
         note = path.with_suffix(".json")
@@ -309,6 +320,10 @@ class Audit:
         folder = self.cache / "results" if which == "raw" else self.out / "results"
         return folder / f"{one.name}-{which}-{seed}-{key[:16]}.npz"
 
+    def _model(self, one: Participant) -> Path:
+        """What it learnt from anonymized videos with the first seed, for pictures."""
+        return self._file(one, "anonymized", self.settings.seed).with_suffix(".safetensors")
+
     def _tell(self, done: float, total: int, words: str) -> None:
         if self.watch is not None:
             self.watch(done, total, words)
@@ -322,7 +337,7 @@ class Audit:
         draws = Draws(rules, self.settings.seed)
         asked: dict[tuple[str, str, bool], dict[str, scoring.Sides]] = {}
         single: list[str] = []
-        for one in chosen:
+        for one in [one for one in chosen if one.sides == WHICH]:
             both = [set(answers[one.name][which][0]) for which in WHICH]
             single += [
                 f"{one.name}/{inner} was tried on one side only" for inner in sorted(both[0] ^ both[1])
@@ -342,6 +357,8 @@ class Audit:
         risks = risk.of(
             self.subject, self.stores, _attack_sides(asked), rules, self.settings.seed, plan.chosen
         )
+        for one in [one for one in chosen if one.question == registry.MEMBERS]:
+            risks = (*risks, members.of(answers[one.name]["anonymized"], one.name, draws))
         missing = (*self.reasons, *self.subject.notes, *single)
         metrics = self._metrics(verdict, questions, risks, plan, missing)
         return Result(verdict, questions, risks, plan.left_out, missing, metrics)
@@ -352,7 +369,8 @@ class Audit:
         found: dict[str, Question] = {}
         for one in self.settings.participants:
             if one.judged and one.question not in answered and one.question not in found:
-                why = one.excuse(self.subject, self.stores) or "nobody who asks it fitted into the budget"
+                why = one.excuse(self.subject, self.stores) or self.given_up.get(one.name, "")
+                why = why or "nobody who asks it fitted into the budget"
                 found[one.question] = Question(one.question, one.role, "", (), reason=why)
         return list(found.values())
 
@@ -412,6 +430,7 @@ class Audit:
             self.out / REPORT,
             words=words,
             strip=self._strip(),
+            drawings=self._drawings(chosen),
             command=self.settings.command,
         )
 
@@ -423,6 +442,19 @@ class Audit:
         path = self.out / "pictures.png"
         pictures.strip(self.subject, wanted.videos, raw=wanted.raw).write(path)
         return path
+
+    def _drawings(self, chosen: Sequence[Participant]) -> list[Path]:
+        """What the reconstruction attack makes of the same videos, where it took part."""
+        wanted = self.settings.pictures
+        models = [self._model(one) for one in chosen if one.name == registry.RECONSTRUCTION]
+        if not wanted.videos or not models or not models[0].is_file():
+            return []
+        return pictures.reconstructions(self.subject, models[0], wanted.videos, self.out, raw=wanted.raw)
+
+
+def _detections_of(path: Path) -> Path:
+    """Beside the result of a training: what a detector found, which is of another form."""
+    return path.with_suffix(".detections.npz")
 
 
 def environment(device: str) -> dict[str, Any]:

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 Which = Literal["raw", "anonymized"]
 WHICH: tuple[Which, Which] = ("raw", "anonymized")
 STATIC = 4  # static clips of a video
+ALL, DENSE = "all", "dense:4"  # clips of which there are features: end to end, or one every four frames
 
 
 # --- anonymizers by name ------------------------------------------------------------------------------------
@@ -205,10 +206,20 @@ class Subject:
 
     def identity(self) -> str:
         """The data and what is asked about them: results of one are never taken for those of another."""
-        told = [[item.id, item.action, item.subject, dict(self.known(item))] for item in self.dataset.items]
+        told = [
+            [item.id, item.action, item.subject, dict(self.known(item)), _times(item)]
+            for item in self.dataset.items
+        ]
         return files.value_hash(
             [_stamps(self.dataset), told, self.train, self.test, self.encoder, self.weights]
         )
+
+
+def _times(item: Item) -> list[Any]:
+    """What is known of when something happens."""
+    spans = [[one.first, one.stop, one.value] for one in item.anomaly_spans]
+    segments = [[one.label, str(one.start), str(one.end)] for one in item.segments]
+    return [item.anomaly, item.anomaly_class, spans, segments]
 
 
 # --- features -----------------------------------------------------------------------------------------------
@@ -230,22 +241,24 @@ class Stores:
             return "boxes are painted into whole videos, of which no features are extracted here"
         return ""
 
-    def folder(self, which: Which) -> Path:
-        return self.raw_folder if which == "raw" else self.own_folder
+    def folder(self, which: Which, grid: str = ALL) -> Path:
+        plain = self.raw_folder if which == "raw" else self.own_folder
+        return plain if grid == ALL else plain.with_name(f"{plain.name}-{grid.replace(':', '-')}")
 
-    def make(self, which: Which, progress: Any = None) -> FeatureStore:
+    def make(self, which: Which, progress: Any = None, grid: str = ALL) -> FeatureStore:
         """Extract, or go on with what a killed extraction left."""
         from videoveil.encoders.registry import create
         from videoveil.features.anonymize import anonymize
         from videoveil.features.extract import extract, recipe_for
 
-        side, folder = self.subject.side(which), self.folder(which)
+        side, folder = self.subject.side(which), self.folder(which, grid)
         if side.latent is not None:
-            self.make("raw", progress)
-            anonymize(self.raw_folder, folder, side.latent, device=self.device, progress=progress)
+            self.make("raw", progress, grid)
+            anonymize(self.folder("raw", grid), folder, side.latent, device=self.device, progress=progress)
             return FeatureStore.open(folder)
         network = create(self.subject.encoder, weights=self.subject.weights)
-        recipe = recipe_for(network, static=10 if self._many_static() else STATIC)
+        few = STATIC if grid == ALL else 0  # attackers look at static clips; detection does not
+        recipe = recipe_for(network, clips=grid, static=10 if self._many_static() else few)
         extract(
             side.dataset,
             folder,
@@ -262,7 +275,8 @@ class Stores:
         """An anonymizer that subtracts static features was made with ten of them."""
         return bool(getattr(self.subject.anonymized.latent, "wants_static", False))
 
-    def features(self, which: Which, split: str | None = None) -> Features:
-        if not (self.folder(which) / "index").is_dir():
-            self.make(which)
-        return Features(FeatureStore.open(self.folder(which)), split=split)
+    def features(self, which: Which, split: str | None = None, grid: str = ALL) -> Features:
+        folder = self.folder(which, grid)
+        if not (folder / "index").is_dir():
+            self.make(which, grid=grid)
+        return Features(FeatureStore.open(folder), split=split)

@@ -39,21 +39,28 @@ def _stood_in(network: Network) -> str:
     return f"{network.word} instead of {network.instead_of}"
 
 
+@dataclass(frozen=True)
+class OfOneDataset:
+    """What needs one dataset."""
+
+    dataset: str
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        return (self.dataset,)
+
+
 # --- on pictures ----------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
-class Action:
+class Action(OfOneDataset):
     """Actions by a network f'_T that is trained on what the subject leaves of the training videos."""
 
     dataset: str
     model: str = "r3d.18-spact"
     size: int = 112
     target: str = "action"
-
-    @property
-    def needs(self) -> tuple[str, ...]:
-        return (self.dataset,)
 
     def about(self, workshop: Workshop) -> str:
         return _stood_in(workshop.scale.stand_in(self.model, workshop.weights))
@@ -120,17 +127,13 @@ class Attributes:
 
 
 @dataclass(frozen=True)
-class Tags:
+class Tags(OfOneDataset):
     """Objects or scenes as private labels (P-HVU), by a network on frames."""
 
     dataset: str
     kind: TagKind
     model: str = "resnet.50"
     size: int = 112
-
-    @property
-    def needs(self) -> tuple[str, ...]:
-        return (self.dataset,)
 
     def about(self, workshop: Workshop) -> str:
         return _stood_in(workshop.scale.stand_in(self.model, workshop.weights))
@@ -159,14 +162,10 @@ def _tagged(names: list[str], kind: TagKind) -> Callable[[Item], Mapping[str, in
 
 
 @dataclass(frozen=True)
-class ActionProbe:
+class ActionProbe(OfOneDataset):
     """Actions by a linear layer on features."""
 
     dataset: str
-
-    @property
-    def needs(self) -> tuple[str, ...]:
-        return (self.dataset,)
 
     def about(self, workshop: Workshop) -> str:
         return _encoder(workshop)
@@ -180,15 +179,11 @@ class ActionProbe:
 
 
 @dataclass(frozen=True)
-class FeatureAttributes:
+class FeatureAttributes(OfOneDataset):
     """Private attributes of VISPR from features: `cmap_KIND` of the published attacker, `cmap` of the strongest."""
 
     kind: str = "mlp2"
     dataset: str = "vispr"
-
-    @property
-    def needs(self) -> tuple[str, ...]:
-        return (self.dataset,)
 
     def about(self, workshop: Workshop) -> str:
         return _encoder(workshop)
@@ -256,14 +251,10 @@ def attack_on_features(workshop: Workshop, train: Features, kind: str) -> Any:
 
 
 @dataclass(frozen=True)
-class Detection:
+class Detection(OfOneDataset):
     """When which action happens: TriDet on dense features."""
 
     dataset: str = "thumos14"
-
-    @property
-    def needs(self) -> tuple[str, ...]:
-        return (self.dataset,)
 
     def about(self, workshop: Workshop) -> str:
         return _temporal(workshop)
@@ -281,14 +272,10 @@ class Detection:
 
 
 @dataclass(frozen=True)
-class Anomaly:
+class Anomaly(OfOneDataset):
     """When something unusual happens: MGFN on consecutive clips."""
 
     dataset: str = "ucf-crime"
-
-    @property
-    def needs(self) -> tuple[str, ...]:
-        return (self.dataset,)
 
     def about(self, workshop: Workshop) -> str:
         return _temporal(workshop)
@@ -307,14 +294,10 @@ class Anomaly:
 
 
 @dataclass(frozen=True)
-class Gait:
+class Gait(OfOneDataset):
     """Who is walking (CASIA-B): `cosine_nm` is the published protocol, `top1` the best of all attackers."""
 
     dataset: str = "casia-b"
-
-    @property
-    def needs(self) -> tuple[str, ...]:
-        return (self.dataset,)
 
     def about(self, workshop: Workshop) -> str:
         return _encoder(workshop)
@@ -330,7 +313,7 @@ class Gait:
 
 
 @dataclass(frozen=True)
-class GenderGap:
+class GenderGap(OfOneDataset):
     """Accuracy by gender of the person, and its gap, of a probe that is trained on a (biased) training set.
 
     How much of a bias a probe takes up depends on the probe: the published one does where ours, on standardised
@@ -340,10 +323,6 @@ class GenderGap:
     dataset: str = "ntu60"
     bias: str = ""  # of ntu60: F, M, balanced
     own_probe: bool = False
-
-    @property
-    def needs(self) -> tuple[str, ...]:
-        return (self.dataset,)
 
     def about(self, workshop: Workshop) -> str:
         return _encoder(workshop)

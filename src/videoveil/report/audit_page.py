@@ -23,6 +23,8 @@ METRIC_WORDS = {
     "cmap": "mean average precision over attributes (cMAP)",
     "top1": "share that is right at the first guess (top-1)",
     "auc": "area under the ROC curve",
+    "map": "mean average precision of detected actions, over overlaps of 0.3 to 0.7 (mAP)",
+    "found": "share of the people found in raw frames that are found again",
     "psnr": "peak signal-to-noise ratio, decibels",
     "ssim": "structural similarity",
 }
@@ -63,14 +65,24 @@ def write(
     *,
     words: Mapping[str, str] | None = None,
     strip: Path | None = None,
+    drawings: Sequence[Path] = (),
     command: str = "",
 ) -> None:
-    """Render the page of `metrics`; `words` says what every participant does, `strip` is a picture of the output."""
-    page.write(audit_page(metrics, words=words or {}, strip=strip, command=command), destination)
+    """Render the page of `metrics`; `words` says what every participant does.
+
+    `strip` is a picture of the output, `drawings` are of what an attacker reconstructed from it, one per video.
+    """
+    made = audit_page(metrics, words=words or {}, strip=strip, drawings=drawings, command=command)
+    page.write(made, destination)
 
 
 def audit_page(
-    metrics: Metrics, *, words: Mapping[str, str], strip: Path | None = None, command: str = ""
+    metrics: Metrics,
+    *,
+    words: Mapping[str, str],
+    strip: Path | None = None,
+    drawings: Sequence[Path] = (),
+    command: str = "",
 ) -> Page:
     sections = [
         _verdict(metrics),
@@ -78,7 +90,7 @@ def audit_page(
         *_attacks(metrics),
         *_utilities(metrics),
         *_attributes(metrics),
-        *_pictures(strip),
+        *_pictures(strip, drawings),
         _risks(metrics),
         _not_tested(metrics, words),
         _who(metrics, words),
@@ -188,7 +200,8 @@ def _sentence(reason: str) -> str:
 def _overview(metrics: Metrics) -> Section:
     """The trade-off, with the limits."""
     worst, rules = _worst(metrics), metrics["rules"]
-    useful = next((q for q in _questions(metrics, "utility") if q["kept"]["value"] is not None), None)
+    known = [q for q in _questions(metrics, "utility") if q["kept"]["value"] is not None]
+    useful = min(known, key=lambda q: q["kept"]["value"], default=None)
     if worst is None or useful is None:
         return Section("Privacy against utility", [Text(("One of the two could not be measured.",))])
     left, kept = worst["leakage"], useful["kept"]
@@ -260,6 +273,8 @@ def _table(question: Mapping[str, Any]) -> Table:
 
 
 def _reductions(question: Mapping[str, Any]) -> list[Block]:
+    if not question["judged"]:
+        return [Text(("Shown; nothing is decided by it.",))]
     if question["leakage"]["value"] is None:
         return [Text((f"Not measurable: {question['reason']}.",))]
     pairs = (
@@ -307,15 +322,19 @@ def _wrapped(name: str) -> str:
     return "\n".join(textwrap.wrap(name, 22)) or name
 
 
-def _pictures(strip: Path | None) -> list[Section]:
-    if strip is None:
-        return []
-    return [
-        Section(
-            "Pictures",
-            [Picture(strip, "frames of test videos as the anonymizer leaves them", "Frames of test videos.")],
+def _pictures(strip: Path | None, drawings: Sequence[Path]) -> list[Section]:
+    blocks: list[Block | Beside] = []
+    if strip is not None:
+        alt = "frames of test videos as the anonymizer leaves them"
+        blocks.append(Picture(strip, alt, "Frames of test videos."))
+    for number, path in enumerate(drawings, 1):
+        alt = f"frames of test video {number} as published and as an attacker reconstructed them"
+        caption = (
+            f"Test video {number}: what the reconstruction attack, which has learnt from raw and published training "
+            "videos, makes of the published frames."
         )
-    ]
+        blocks.append(Picture(path, alt, caption))
+    return [Section("Pictures", blocks)] if blocks else []
 
 
 def _risks(metrics: Metrics) -> Section:
@@ -347,9 +366,12 @@ def _risks(metrics: Metrics) -> Section:
 
 
 def _told(one: Mapping[str, Any]) -> str:
+    members = one["kind"] == "membership"
+    counted = f"{one['trials']} {'videos of either kind' if members else 'test videos'}"
+    without = "from the raw videos alone, or by chance," if members else "without anything about the person"
     return (
-        f"This succeeded in {100 * one['main']:.0f} of 100 cases ({one['attacker']}, {one['trials']} test videos); "
-        f"without anything about the person it does in {100 * one['control']:.0f}."
+        f"This succeeded in {100 * one['main']:.0f} of 100 cases ({one['attacker']}, {counted}); "
+        f"{without} it does in {100 * one['control']:.0f}."
     )
 
 
