@@ -20,8 +20,9 @@ lint: $(SETUP)-dev
 types: $(SETUP)-dev
 	$(BIN)/mypy
 
+# two processes with one thread each: with two each they would wait for one another on two cores
 tests: $(SETUP)-dev
-	$(BIN)/python -m pytest -n 2 --dist loadfile
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile
 
 bench: $(SETUP)-dev
 	$(BIN)/python benchmarks/theatre.py
