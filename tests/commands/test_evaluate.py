@@ -45,7 +45,7 @@ def test_a_table_is_written_and_printed(tmp_path: Path) -> None:
         (("gait", "--out", "x"), "veil data make casia-b"),
         (("gait", "--out", "x", "--data", "vispr"), "NAME:ROOT"),
         (("gait", "--out", "x", "--data", "vispr:a", "--data", "vispr:b"), "given before"),
-        (("gait", "--out", "x", "--weights", "resnet.50"), "NAME=VALUE"),
+        (("gait", "--out", "x", "--weights", "resnet.50"), "KEY=VALUE"),
         (("walk", "--out", "x"), "no protocol 'walk'"),
         (("gait", "--out", "x", "--size", "huge"), "tiny, small, paper"),
         (("gait", "--out", "x", "--encoder", "huge"), "no encoder 'huge'"),

@@ -131,7 +131,7 @@ def test_the_value_is_between_0_and_its_bound(
 ) -> None:
     a, b = pairs(count, width, seed)
     value = float(nt_xent(a, -a if opposite else b, tau))
-    assert 0 < value <= 2 / tau + math.log(2 * count - 1) + 1e-9
+    assert 0 <= value <= 2 / tau + math.log(2 * count - 1) + 1e-9  # 0 where the float is too short for more
 
 
 @given(seed=st.integers(0, 10**6), scale=st.floats(0.01, 100))

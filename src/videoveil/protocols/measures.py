@@ -39,9 +39,8 @@ def _stood_in(network: Network) -> str:
     return f"{network.word} instead of {network.instead_of}"
 
 
-@dataclass(frozen=True)
 class OfOneDataset:
-    """What needs one dataset."""
+    """What needs one dataset, which is a field of its own."""
 
     dataset: str
 
