@@ -444,10 +444,14 @@ def draw(found: Any, path: Path, scale: Scale) -> None:
     matplotlib.use("Agg")
     from matplotlib import pyplot
 
+    from videoveil.report.labels import Named, place
+
     styles = {"classical": ("#666666", "o"), "published": ("#d55e00", "s"), "ours": ("#009e73", "D")}
     figure, axes = pyplot.subplots(figsize=(10, 6), layout="constrained")
     every = {**rows(scale), **candidates(scale)}
     seen: set[str] = set()
+    named = [Named("", 1, 100, 13)]
+    strokes: list[tuple[tuple[float, float, float, float], float]] = []
     for row in found:
         frames, clips, mine = leaks(found, row, "frames"), leaks(found, row, "clips"), kept(found, row)
         if row == RAW or not frames or not clips or not mine:
@@ -460,7 +464,8 @@ def draw(found: Any, path: Path, scale: Scale) -> None:
         label = None if family in seen else family
         seen.add(family)
         axes.plot(x[0], y[0], marker, color=colour, label=label, linestyle="none", markersize=7)
-        axes.annotate(row, (x[0], y[0]), (6, 5), textcoords="offset points", fontsize=8)
+        named.append(Named(row, x[0], y[0], 7))
+        strokes += [((x[1], y[0], x[2], y[0]), 1.0), ((x[0], y[1], x[0], y[2]), 1.0)]
     axes.plot(1, 100, "k*", markersize=13, label="raw video", linestyle="none")
     axes.axhline(90, color="#888888", linewidth=1, linestyle="--")
     axes.axvline(0.5, color="#888888", linewidth=1, linestyle="--")
@@ -470,6 +475,7 @@ def draw(found: Any, path: Path, scale: Scale) -> None:
         title="Twins, pixel anonymizers: left and up is better",
     )
     axes.legend(loc="lower right", frameon=False)
+    place(figure, axes, named, strokes)
     figure.savefig(path, dpi=120, metadata={"Software": None})
     pyplot.close(figure)
 
