@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import hashlib
 import json
 import os
@@ -56,6 +57,34 @@ def owner_alive(temporary: Path) -> bool:
     except PermissionError:
         return True
     return True
+
+
+@contextlib.contextmanager
+def claim(lock: str | Path) -> Iterator[bool]:
+    """Yield True while this process owns the name `lock`, False if another living process does.
+
+    The lock is the kernel's and ends with its process, so a killed owner blocks nobody.
+    """
+    path = Path(lock)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+    owned = False
+    try:
+        with contextlib.suppress(BlockingIOError):
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            owned = _is(handle, path)  # else: its owner has just released and removed it
+        yield owned
+    finally:
+        if owned:
+            path.unlink(missing_ok=True)
+        os.close(handle)
+
+
+def _is(handle: int, path: Path) -> bool:
+    """Whether an open file is still the one with this name."""
+    with contextlib.suppress(FileNotFoundError):
+        return os.fstat(handle).st_ino == path.stat().st_ino
+    return False
 
 
 def fsync_directory(folder: Path) -> None:

@@ -11,12 +11,10 @@ appears whole or not at all.
 
 from __future__ import annotations
 
-import contextlib
-import fcntl
 import json
-import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass
 from fractions import Fraction
 from pathlib import Path
@@ -260,25 +258,9 @@ class FeatureStore:
 
     # --- ownership -----------------------------------------------------------------------------------------
 
-    @contextlib.contextmanager
-    def claim(self, key: str) -> Iterator[bool]:
-        """Yield True while this process owns `key`, False if another living process does.
-
-        The lock is the kernel's and ends with its process, so a killed owner blocks nobody.
-        """
-        path = self.root / ".locks" / key
-        path.parent.mkdir(parents=True, exist_ok=True)
-        handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
-        owned = False
-        try:
-            with contextlib.suppress(BlockingIOError):
-                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                owned = _is(handle, path)  # else: its owner has just released and removed it
-            yield owned
-        finally:
-            if owned:
-                path.unlink(missing_ok=True)
-            os.close(handle)
+    def claim(self, key: str) -> AbstractContextManager[bool]:
+        """True while this process owns `key`, False if another living process does; see `files.claim`."""
+        return files.claim(self.root / ".locks" / key)
 
     def tidy(self) -> None:
         """Remove what processes that were killed left: temporary files, and locks that nobody holds."""
@@ -288,13 +270,6 @@ class FeatureStore:
         for path in (self.root / ".locks").glob("*"):
             with self.claim(path.name):  # taken for a moment where it is free; releasing removes it
                 pass
-
-
-def _is(handle: int, path: Path) -> bool:
-    """Whether an open file is still the one with this name."""
-    with contextlib.suppress(FileNotFoundError):
-        return os.fstat(handle).st_ino == path.stat().st_ino
-    return False
 
 
 def _short(value: Mapping[str, Any]) -> str:

@@ -18,6 +18,7 @@ import contextlib
 import math
 import sys
 from array import array
+from collections.abc import Sequence
 from fractions import Fraction
 from pathlib import Path
 from types import TracebackType
@@ -186,18 +187,10 @@ class VideoWriter:
             fflags="+bitexact",  # no clock time, no name of the program
             movflags="+faststart",
             video_track_timescale=str(self._unit.denominator),
-            movie_timescale=str(self._movie_timescale()),
+            movie_timescale=str(movie_timescale(self._unit, self._sound.rates if self._sound else [])),
         )
         self._container.start_encoding()
         self._filter = BitStreamFilterContext(_NO_SEI, stream)
-
-    def _movie_timescale(self) -> int:
-        """mp4 tells the start of each track on the clock of the whole movie, which so must be as fine as theirs."""
-        scale = self._unit.denominator
-        for rate in self._sound.rates if self._sound else ():
-            if math.lcm(scale, rate) <= _MAX_TIMESCALE:
-                scale = math.lcm(scale, rate)
-        return scale * max(1, min(_MAX_TIMESCALE // scale, -(-_FINE // scale)))
 
     def _encode(self, image: np.ndarray, tick: int) -> None:
         frame = self._reformatter.reformat(
@@ -266,3 +259,15 @@ class VideoWriter:
         libav has to say about closing it (the disk is still full) adds nothing."""
         with contextlib.suppress(av.error.FFmpegError, OSError):
             self._container.close()
+
+
+def movie_timescale(unit: Fraction, rates: Sequence[int]) -> int:
+    """Ticks per second of the whole movie, given the pictures' unit of time and the rates of the sound.
+
+    mp4 tells the start of each track on the clock of the whole movie, which so must be as fine as theirs.
+    """
+    scale = unit.denominator
+    for rate in rates:
+        if math.lcm(scale, rate) <= _MAX_TIMESCALE:
+            scale = math.lcm(scale, rate)
+    return scale * max(1, min(_MAX_TIMESCALE // scale, -(-_FINE // scale)))
