@@ -6,7 +6,7 @@ SETUP := $(VENV)/.setup
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 export PYTHONDONTWRITEBYTECODE = 1
 
-.PHONY: demo test lint types tests format bench clean
+.PHONY: demo test lint types tests browser format bench clean
 
 demo: $(SETUP)-run
 	$(BIN)/python examples/demo.py demo
@@ -21,8 +21,14 @@ types: $(SETUP)-dev
 	$(BIN)/mypy
 
 # two processes with one thread each: with two each they would wait for one another on two cores
-tests: $(SETUP)-dev
+tests: $(SETUP)-dev browser
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile
+
+# The page is tested in a real browser; where none can be had, those tests say that they did not run.
+browser:
+	@command -v chromium >/dev/null || \
+	  { [ "$$(id -u)" = 0 ] && apt-get update -qq && apt-get install -y -qq chromium >/dev/null; } || \
+	  echo "chromium is missing; the tests of the web page will be skipped (apt-get install chromium)"
 
 bench: $(SETUP)-dev
 	$(BIN)/python benchmarks/theatre.py

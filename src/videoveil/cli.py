@@ -6,7 +6,21 @@ import sys
 
 import typer
 
-from videoveil.commands import audit, data, evaluate, features, models, tasks, train
+from videoveil.commands import (
+    anonymize,
+    audit,
+    corpus,
+    data,
+    evaluate,
+    export,
+    features,
+    live,
+    models,
+    serve,
+    tasks,
+    train,
+    verify,
+)
 from videoveil.errors import VeilError
 
 app = typer.Typer(
@@ -31,8 +45,14 @@ app.command("score")(tasks.score)
 app.command("predict")(tasks.predict)
 app.command("train")(train.train)
 app.command("anonymize-features")(features.anonymize_features)
+app.command("corpus")(corpus.corpus)
 app.command("evaluate")(evaluate.evaluate)
 app.command("audit")(audit.audit)
+app.command("anonymize")(anonymize.anonymize)
+app.command("live")(live.live)
+app.command("verify")(verify.verify)
+app.command("export")(export.export)
+app.command("serve")(serve.serve)
 app.command("doctor")(models.doctor)
 
 

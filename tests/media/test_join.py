@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from fractions import Fraction
 from pathlib import Path
 
@@ -63,7 +64,8 @@ def test_pictures_and_times_are_those_of_the_parts_wherever_the_cuts_are(
     cuts = sorted(cut.draw(st.sets(st.integers(1, len(times) - 1), max_size=3)))
     bounds = [0, *cuts, len(times)]
     parts = [
-        write(tmp_path / f"{n}.mp4", times[a:b], first=a) for n, (a, b) in enumerate(zip(bounds, bounds[1:]))
+        write(tmp_path / f"{n}.mp4", times[a:b], first=a)
+        for n, (a, b) in enumerate(itertools.pairwise(bounds))
     ]
     assert join(parts, tmp_path / "whole.mp4") == len(times)
     with open_video(tmp_path / "whole.mp4") as video:

@@ -14,15 +14,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-import torch
-from torch import Tensor
-
 from videoveil import files
-from videoveil.anonymizers.obfuscate import STRONG, WEAK, Downsampler, WholeBlur
-from videoveil.anonymizers.obfuscate.base import Classical
+from videoveil.anonymizers import named
+from videoveil.anonymizers.named import BlackFrames as BlackFrames
+from videoveil.anonymizers.named import Untouched as Untouched
 from videoveil.attacks.attributes import Labels, own_attributes
 from videoveil.data.records import Dataset, Item
-from videoveil.errors import UsageError
 from videoveil.features.store import FeatureStore
 from videoveil.tasks.base import Clips, Features
 
@@ -40,56 +37,9 @@ ALL, DENSE = "all", "dense:4"  # clips of which there are features: end to end, 
 # --- anonymizers by name ------------------------------------------------------------------------------------
 
 
-class Untouched(Classical):
-    """Changes nothing: an audit that lets this pass is worth nothing."""
-
-    kind = "identity"
-
-    def transform_frames(self, frames: Tensor) -> Tensor:
-        return frames.clone()
-
-    def settings(self) -> Mapping[str, Any]:
-        return {}
-
-
-class BlackFrames(Classical):
-    """Leaves nothing: perfectly private and of no use."""
-
-    kind = "black"
-
-    def transform_frames(self, frames: Tensor) -> Tensor:
-        return torch.zeros_like(frames)
-
-    def settings(self) -> Mapping[str, Any]:
-        return {}
-
-
-NAMES = ("identity", "black", "blur", "weak-blur", "downsample:FACTOR")
-
-
 def open_anonymizer(source: str, key: NoiseKey | None = None) -> Any:
-    """An obfuscation by name, or whatever anonymizer a run folder or the hub has."""
-    word, _, value = source.partition(":")
-    if word == "downsample" and value:
-        try:
-            return Downsampler(float(value))
-        except ValueError:
-            raise UsageError(
-                f"--anonymizer {source!r}: the factor must be a number, as in downsample:4"
-            ) from None
-    simple = {
-        "identity": Untouched,
-        "black": BlackFrames,
-        "blur": lambda: WholeBlur(STRONG),
-        "weak-blur": lambda: WholeBlur(WEAK),
-    }
-    if source in simple:
-        return simple[source]()
-    if not Path(source).is_dir() and "/" not in source:
-        raise UsageError(f"--anonymizer {source!r}: neither {', '.join(NAMES)} nor a folder or hub id")
-    from videoveil.anonymizers.publish import load
-
-    made: Any = load(source, key=key)
+    """Any anonymizer by name; one that wants noise and was given no key gets that of audits."""
+    made = named.open_anonymizer(source, key=key)
     if getattr(made, "wants_noise", False) and made.key is None:
         made.key = _trial_key()
     return made

@@ -1,0 +1,127 @@
+"""Every anonymizer by what a user types.
+
+open_anonymizer("downsample:4")            the whole picture
+open_anonymizer("blur-faces")              what a detector finds
+open_anonymizer("runs/spact")              a folder that `veil train` wrote, or a hub id ORG/NAME
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from videoveil.anonymizers.obfuscate.base import Classical
+from videoveil.anonymizers.obfuscate.blur import STRONG, WEAK
+from videoveil.anonymizers.obfuscate.whole import Downsampler, WholeBlur
+from videoveil.errors import UsageError
+
+if TYPE_CHECKING:
+    from videoveil.anonymizers.keys import NoiseKey
+    from videoveil.anonymizers.obfuscate.detectors import Detector
+
+MARGIN = 0.1  # how much boxes of a detector grow on each side: detectors cut hair and hands off
+
+
+class Untouched(Classical):
+    """Changes nothing: an audit that lets this pass is worth nothing."""
+
+    kind = "identity"
+
+    def transform_frames(self, frames: Tensor) -> Tensor:
+        return frames.clone()
+
+    def settings(self) -> Mapping[str, Any]:
+        return {}
+
+
+class BlackFrames(Classical):
+    """Leaves nothing: perfectly private and of no use."""
+
+    kind = "black"
+
+    def transform_frames(self, frames: Tensor) -> Tensor:
+        return torch.zeros_like(frames)
+
+    def settings(self) -> Mapping[str, Any]:
+        return {}
+
+
+WHOLE: dict[str, Callable[[], Classical]] = {
+    "identity": Untouched,
+    "black": BlackFrames,
+    "blur": lambda: WholeBlur(STRONG),
+    "weak-blur": lambda: WholeBlur(WEAK),
+}
+FOUND = {  # name → (method, what the detector must find)
+    f"{name}-{covers}": (method, covers)
+    for name, method in (("blacken", "blacken"), ("blur", "strong-blur"), ("weak-blur", "weak-blur"))
+    for covers in ("people", "faces")
+}
+NAMES = (*WHOLE, "downsample:FACTOR", *FOUND)
+DETECTORS = ("hog", "centerface", "centerface:FILE", "yolo:FILE", "yunet:FILE")
+
+
+def open_anonymizer(
+    source: str,
+    *,
+    key: NoiseKey | None = None,
+    detector: Detector | None = None,
+    fail_closed: bool = False,
+) -> Any:
+    """An obfuscation by name, or whatever anonymizer a run folder or the hub has.
+
+    key: the secret of anonymizers that add noise. detector and fail_closed: of those that cover what is found; people
+    are followed from frame to frame, and with `fail_closed` a frame in which one is lost becomes black.
+    """
+    if source in FOUND:
+        return _obfuscator(source, detector, fail_closed)
+    if detector is not None or fail_closed:
+        raise UsageError(
+            f"anonymizer {source!r} asks no detector; a detector and fail_closed belong to {', '.join(FOUND)}"
+        )
+    word, _, value = source.partition(":")
+    if word == "downsample" and value:
+        try:
+            return Downsampler(float(value))
+        except ValueError:
+            raise UsageError(
+                f"anonymizer {source!r}: the factor must be a number, as in downsample:4"
+            ) from None
+    if source in WHOLE:
+        return WHOLE[source]()
+    if not source or (not Path(source).is_dir() and "/" not in source):
+        raise UsageError(f"anonymizer {source!r}: neither {', '.join(NAMES)} nor a folder or hub id")
+    from videoveil.anonymizers.publish import load
+
+    return load(source, key=key)
+
+
+def open_detector(text: str) -> Detector:
+    """A detector by name; those that need a file take it after a colon: `yolo:yolov5x.onnx`."""
+    from videoveil.anonymizers.obfuscate import CenterFace, Hog, YoloOnnx, YuNet
+
+    word, _, file = text.partition(":")
+    if word == "hog" and not file:
+        return Hog()
+    if word == "centerface":
+        return CenterFace(file or None)
+    if word in ("yolo", "yunet") and file:
+        return YoloOnnx(file) if word == "yolo" else YuNet(file)
+    raise UsageError(f"detector {text!r}: must be one of {', '.join(DETECTORS)}")
+
+
+def _obfuscator(source: str, detector: Detector | None, fail_closed: bool) -> Classical:
+    from videoveil.anonymizers.obfuscate import Obfuscator, Tracking
+
+    method, covers = FOUND[source]
+    if detector is None:
+        detector = open_detector("hog" if covers == "people" else "centerface")
+    if detector.covers != covers:
+        raise UsageError(
+            f"anonymizer {source!r} covers {covers}, the detector {detector.name} finds {detector.covers}"
+        )
+    return Obfuscator(method, detector, margin=MARGIN, fail_closed=fail_closed, tracker=Tracking())

@@ -1,0 +1,306 @@
+"""`veil anonymize`: files, folders, globs, cameras and streams through an anonymizer.
+
+Exit code 0: all is done. 2: the input or an option was refused. 3: a frame or a file failed, or the run was stopped.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import glob
+import re
+import signal
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
+
+import typer
+
+from videoveil.commands.arguments import Device, Json, NoiseKeyFile
+from videoveil.commands.terminal import print_json
+from videoveil.errors import CheckpointError, MediaError, UsageError, VeilError, WriteFailed
+
+if TYPE_CHECKING:
+    from videoveil.pipeline.options import Options
+    from videoveil.pipeline.report import FolderProgress, FolderReport, Progress, Report
+
+REFUSED, FAILED = 2, 3
+PICTURES = (".jpg", ".jpeg", ".png")
+_STREAM = re.compile(r"[0-9]+|/dev/video[0-9]+|(rtsps?|rtmp[st]?|https?|udp|rtp|srt|tcp)://.*", re.IGNORECASE)
+
+
+def anonymize(
+    source: Annotated[
+        str,
+        typer.Argument(
+            metavar="IN", help="A video or picture, a folder, a glob, a camera's number, or rtsp://…"
+        ),
+    ],
+    destination: Annotated[
+        str, typer.Argument(metavar="OUT", help="The result (.mp4), or the folder of the results.")
+    ],
+    model: Annotated[
+        str,
+        typer.Option(
+            "--with",
+            help="black, blur, weak-blur, downsample:FACTOR, {blacken,blur,weak-blur}-{people,faces}, a folder of "
+            "`veil train`, or a hub id.",
+        ),
+    ],
+    detector: Annotated[
+        str | None, typer.Option(help="Finds people or faces: hog, centerface, yolo:FILE, yunet:FILE.")
+    ] = None,
+    fail_closed: Annotated[
+        bool, typer.Option("--fail-closed", help="Blacken frames in which a followed person is lost.")
+    ] = False,
+    keep_empty: Annotated[
+        bool,
+        typer.Option("--keep-empty", help="Let frames pass in which the detector found nobody; else black."),
+    ] = False,
+    size: Annotated[
+        str | None, typer.Option(help="WIDTHxHEIGHT of the result; else that of the input.")
+    ] = None,
+    inner: Annotated[
+        int, typer.Option(help="Longest side of what a network looks at, enlarged again; 0: all of it.")
+    ] = 0,
+    engine: Annotated[
+        str, typer.Option(help="auto (measures), torch, compile or openvino, for learned networks.")
+    ] = "auto",
+    device: Device = "auto",
+    batch: Annotated[int, typer.Option(help="Frames through the anonymizer together; 0: chosen.")] = 0,
+    audio: Annotated[
+        bool, typer.Option("--audio", help="Keep the sound. Voices are not anonymized.")
+    ] = False,
+    crf: Annotated[int, typer.Option(help="Quality of the result: lower is better and larger.")] = 20,
+    preset: Annotated[str, typer.Option(help="x264's, from ultrafast to veryslow.")] = "veryfast",
+    key: NoiseKeyFile = None,
+    expect: Annotated[
+        str | None, typer.Option(help="Content hash (or its first 8 or more digits) the model must have.")
+    ] = None,
+    keep_partial: Annotated[
+        bool, typer.Option("--keep-partial", help="Keep a failed result as NAME.partial.mp4, failures black.")
+    ] = False,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace OUT where it exists.")] = False,
+    report: Annotated[Path | None, typer.Option(help="Write the report here, as JSON.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Write an anonymized copy of IN to OUT. On any failure nothing is at OUT, and never a raw frame.
+
+    Exit code 0: all done. 2: input or options refused. 3: a frame or a file failed, or the run was stopped.
+    """
+    from videoveil.pipeline.options import EngineName, Options
+    from videoveil.pipeline.process import no_memory_dumps
+
+    no_memory_dumps()
+    options = Options(
+        size=_size(size),
+        inner=inner,
+        engine=cast(EngineName, engine),
+        device=device,
+        batch=batch,
+        audio=audio,
+        crf=crf,
+        preset=preset,
+        keep_partial=keep_partial,
+        empty_frames="keep" if keep_empty else "black",
+        expect=expect,
+    )
+    kind = kind_of(source)
+    if kind == "file" and Path(destination).exists() and not overwrite:
+        raise UsageError(f"{destination}: exists; give another name, or --overwrite")
+    opened = _open(model, key, detector, fail_closed)
+    try:
+        with _stoppable() as stop:
+            code = _run(kind, source, destination, opened, options, stop, report, as_json)
+    except VeilError as error:
+        _end(error, report, as_json)
+    if code:
+        raise typer.Exit(code)
+
+
+def kind_of(source: str) -> Literal["file", "folder", "stream"]:
+    """What IN is. A file that exists is a file, whatever its name looks like."""
+    if Path(source).is_dir():
+        return "folder"
+    if Path(source).is_file():
+        return "file"
+    if _STREAM.fullmatch(source):
+        return "stream"
+    return "folder" if glob.has_magic(source) else "file"
+
+
+def _run(
+    kind: str,
+    source: str,
+    destination: str,
+    opened: Any,
+    options: Options,
+    stop: threading.Event,
+    report: Path | None,
+    as_json: bool,
+) -> int:
+    """Do it; the exit code."""
+    made: Report | FolderReport | Any
+    if kind == "stream":
+        from videoveil.pipeline.live import anonymize_stream
+
+        made = anonymize_stream(source, destination, opened, options, stop=stop)
+        code = int(getattr(made, "exit_code", 0))
+    elif kind == "folder":
+        from videoveil.pipeline.folder import anonymize_folder
+
+        with _bar(as_json) as bar:
+            made = anonymize_folder(
+                source, destination, opened, options, progress=bar.folder if bar else None, stop=stop
+            )
+        code = made.exit_code
+    elif Path(source).suffix.lower() in PICTURES:
+        from videoveil.pipeline.pictures import anonymize_picture
+
+        made, code = anonymize_picture(source, destination, opened, options), 0
+    else:
+        from videoveil.pipeline.anonymize import anonymize_file
+
+        with _bar(as_json) as bar:
+            made = anonymize_file(
+                source, destination, opened, options, progress=bar.file if bar else None, stop=stop
+            )
+        code = 0
+    _write(report, made.to_json())
+    if as_json:
+        print_json(made.to_json())
+    else:
+        print(made)
+    return code
+
+
+def _end(error: VeilError, report: Path | None, as_json: bool) -> None:
+    """Say what went wrong, in the report too, and leave with the code for it."""
+    from videoveil.pipeline.errors import told
+
+    made = getattr(error, "report", None)
+    value = {"error": told(error), "kind": type(error).__name__}
+    value |= {"report": made.to_json()} if made is not None else {}
+    _write(report, value)
+    if as_json:
+        print_json(value)
+    print(f"veil: {type(error).__name__}: {told(error)}", file=sys.stderr)
+    raise typer.Exit(code_of(error)) from None
+
+
+def code_of(error: VeilError) -> int:
+    """2 where the input or an option is at fault, 3 where the work failed."""
+    refused = isinstance(error, UsageError | CheckpointError | MediaError) and not isinstance(
+        error, WriteFailed
+    )
+    return REFUSED if refused else FAILED
+
+
+def _write(report: Path | None, value: Any) -> None:
+    if report is None:
+        return
+    from videoveil import files
+
+    files.write_json(report, value)
+
+
+def _open(model: str, key: Path | None, detector: str | None, fail_closed: bool) -> Any:
+    from videoveil.anonymizers.keys import NoiseKey
+    from videoveil.anonymizers.named import open_anonymizer, open_detector
+
+    return open_anonymizer(
+        model,
+        key=None if key is None else NoiseKey.load(key),
+        detector=None if detector is None else open_detector(detector),
+        fail_closed=fail_closed,
+    )
+
+
+def _size(text: str | None) -> tuple[int, int] | None:
+    """`1280x720` → (720, 1280)."""
+    if text is None:
+        return None
+    found = re.fullmatch(r"([0-9]{1,5})[x×]([0-9]{1,5})", text)
+    if not found:
+        raise UsageError(f"--size {text!r}: write it as WIDTHxHEIGHT, such as 640x360")
+    return int(found[2]), int(found[1])
+
+
+@contextlib.contextmanager
+def _stoppable() -> Iterator[threading.Event]:
+    """An event that SIGINT and SIGTERM set. A second one ends the process at once, as usual."""
+    stop = threading.Event()
+    before: dict[int, Any] = {}
+
+    def ask(number: int, frame: FrameType | None) -> None:
+        stop.set()
+        for one, handler in before.items():
+            signal.signal(one, handler)
+
+    if threading.current_thread() is threading.main_thread():
+        before.update({one: signal.signal(one, ask) for one in (signal.SIGINT, signal.SIGTERM)})
+    try:
+        yield stop
+    finally:
+        for one, handler in before.items():
+            signal.signal(one, handler)
+
+
+class _Bar:
+    """Frames, frames per second and the time that is left."""
+
+    def __init__(self) -> None:
+        from rich.console import Console
+        from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
+        from rich.progress import Progress as RichProgress
+
+        self._rich = RichProgress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TextColumn("{task.fields[figure]}"),
+            console=Console(stderr=True),
+        )
+        self._rich.start()
+        self._task = self._rich.add_task("frames", total=None, figure="")
+
+    def close(self) -> None:
+        self._rich.stop()
+
+    def file(self, one: Progress, title: str = "frames") -> None:
+        left = "" if one.remaining is None else f", {_clock(one.remaining)} left"
+        self._rich.update(
+            self._task,
+            description=title,
+            completed=one.frames,
+            total=one.total,
+            figure=f"{one.fps:.1f} frames/s{left}",
+        )
+
+    def folder(self, all_: FolderProgress) -> None:
+        title = f"file {min(all_.files + 1, all_.total)} of {all_.total}"
+        if all_.failed:
+            title += f", {all_.failed} failed"
+        if all_.file is not None:
+            self.file(all_.file, title)
+
+
+def _clock(seconds: float) -> str:
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
+
+
+@contextlib.contextmanager
+def _bar(quiet: bool) -> Iterator[_Bar | None]:
+    """On a terminal; nothing elsewhere."""
+    if quiet or not sys.stderr.isatty():
+        yield None
+        return
+    bar = _Bar()
+    try:
+        yield bar
+    finally:
+        bar.close()

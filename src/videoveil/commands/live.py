@@ -1,0 +1,151 @@
+"""`veil live`: a camera or network stream through an anonymizer, for as long as it runs.
+
+Exit code 0: ended as asked. 2: an option, the source or the model was refused. 3: a picture, the source or a sink
+failed. 143: ended by SIGTERM, after everything was closed well.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import sys
+import threading
+from collections.abc import Iterator
+from fractions import Fraction
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING, Annotated, Any, cast
+
+import typer
+
+from videoveil.commands.arguments import Device, Json, NoiseKeyFile
+from videoveil.commands.terminal import print_json
+from videoveil.errors import CheckpointError, MissingFile, ProtocolNotAllowed, UsageError, VeilError
+
+if TYPE_CHECKING:
+    from videoveil.pipeline.report import Progress
+
+REFUSED, FAILED, TERMINATED = 2, 3, 143
+
+
+def live(
+    source: Annotated[
+        str, typer.Argument(help="A camera's number or device, or rtsp://…, rtmp://…, http://…")
+    ],
+    to: Annotated[
+        list[str],
+        typer.Option(help="NAME.mp4 (in segments), rtmp://…, rtsp://…, srt://… or preview:PORT; repeatable."),
+    ],
+    model: Annotated[str, typer.Option("--with", help="As for `veil anonymize`.")],
+    detector: Annotated[
+        str | None, typer.Option(help="Finds people or faces: hog, centerface, yolo:FILE, yunet:FILE.")
+    ] = None,
+    fail_closed: Annotated[
+        bool, typer.Option("--fail-closed", help="Blacken pictures in which a followed person is lost.")
+    ] = False,
+    latency: Annotated[
+        float, typer.Option(help="Seconds after which a picture is too late and dropped.")
+    ] = 1.0,
+    rate: Annotated[str | None, typer.Option(help="Pictures per second, such as 25 or 30000/1001.")] = None,
+    duration: Annotated[float | None, typer.Option(help="Seconds to run; else until stopped.")] = None,
+    segment: Annotated[float, typer.Option(help="Seconds per file: what a power cut can cost.")] = 10.0,
+    stall: Annotated[
+        float, typer.Option(help="Seconds without data after which the source is opened again.")
+    ] = 10.0,
+    patience: Annotated[
+        float | None, typer.Option(help="Seconds without a picture after which to end; else never.")
+    ] = None,
+    size: Annotated[str | None, typer.Option(help="WIDTHxHEIGHT of the result; else the source's.")] = None,
+    engine: Annotated[str, typer.Option(help="auto (measures), torch, compile or openvino.")] = "auto",
+    device: Device = "auto",
+    crf: Annotated[int, typer.Option(help="Quality of the result: lower is better and larger.")] = 20,
+    key: NoiseKeyFile = None,
+    expect: Annotated[str | None, typer.Option(help="Content hash the model must have.")] = None,
+    report: Annotated[Path | None, typer.Option(help="Write the report here, as JSON.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Anonymize live pictures. The output keeps its rate; whatever fails or comes too late is black, never raw."""
+    from videoveil.commands.anonymize import _open, _size
+    from videoveil.pipeline.errors import told
+    from videoveil.pipeline.live import LiveOptions, anonymize_stream
+    from videoveil.pipeline.options import EngineName, Options
+
+    options = Options(
+        size=_size(size), engine=cast(EngineName, engine), device=device, crf=crf, expect=expect
+    )
+    settings = LiveOptions(latency, _rate(rate), duration, stall, patience, segment)
+    opened = _open(model, key, detector, fail_closed)
+    try:
+        with _stoppable() as (stop, caught):
+            made = anonymize_stream(
+                source, to, opened, options, settings, progress=_progress(as_json), stop=stop
+            )
+    except VeilError as error:
+        print(f"veil: {type(error).__name__}: {told(error)}", file=sys.stderr)
+        _write(report, {"error": told(error), "kind": type(error).__name__})
+        raise typer.Exit(code_of(error)) from None
+    _write(report, made.to_json())
+    if as_json:
+        print_json(made.to_json())
+    else:
+        print(made)
+    if made.error:
+        print(f"veil: {made.error}", file=sys.stderr)
+    raise typer.Exit(made.exit_code or (TERMINATED if signal.SIGTERM in caught else 0))
+
+
+def code_of(error: VeilError) -> int:
+    """2 where the source or an option is at fault, 3 where the work failed."""
+    refused = isinstance(error, UsageError | CheckpointError | MissingFile | ProtocolNotAllowed)
+    return REFUSED if refused else FAILED
+
+
+def _rate(text: str | None) -> Fraction | None:
+    if text is None:
+        return None
+    try:
+        return Fraction(text)
+    except (ValueError, ZeroDivisionError):
+        raise UsageError(f"--rate {text!r}: write it as 25, 12.5 or 30000/1001") from None
+
+
+def _write(report: Path | None, value: Any) -> None:
+    if report is not None:
+        from videoveil import files
+
+        files.write_json(report, value)
+
+
+def _progress(quiet: bool) -> Any:
+    """One line that is written over, on a terminal."""
+    if quiet or not sys.stderr.isatty():
+        return None
+
+    def tell(one: Progress) -> None:
+        left = "" if one.remaining is None else f", {one.remaining:.0f} s left"
+        print(
+            f"\r{one.frames} pictures, {one.fps:.1f} per second{left}   ", end="", file=sys.stderr, flush=True
+        )
+
+    return tell
+
+
+@contextlib.contextmanager
+def _stoppable() -> Iterator[tuple[threading.Event, set[int]]]:
+    """An event that SIGINT and SIGTERM set, and which of them came. A second one ends the process at once."""
+    stop, caught = threading.Event(), set[int]()
+    before: dict[int, Any] = {}
+
+    def ask(number: int, frame: FrameType | None) -> None:
+        caught.add(number)
+        stop.set()
+        for one, handler in before.items():
+            signal.signal(one, handler)
+
+    if threading.current_thread() is threading.main_thread():
+        before.update({one: signal.signal(one, ask) for one in (signal.SIGINT, signal.SIGTERM)})
+    try:
+        yield stop, caught
+    finally:
+        for one, handler in before.items():
+            signal.signal(one, handler)

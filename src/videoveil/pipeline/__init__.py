@@ -1,0 +1,1 @@
+"""Videos through an anonymizer: files, folders, streams. Whatever goes wrong, no raw frame comes out."""

@@ -1,0 +1,163 @@
+"""What an anonymizer gives out is looked at, frame by frame, before it may leave; what does not pass is black.
+
+Per frame: the shape and type of a picture, finite, and different from the input wherever there is something to see.
+"Different" is asked of every block of the picture by itself, so that half a raw picture is found as well as a whole
+one. A block without detail (sky, a wall, the black of a fade) may stay as it is: blurring it gives it back, and it
+shows nobody. Detail is what a blur would take: the mean size of the Laplacian, zero for flat and for evenly shaded
+blocks.
+
+Anonymizers that cover what a detector finds leave the rest of a picture alone. There, a frame that comes out untouched
+is one in which nothing was found, be it that nobody is there or that the detector failed, which nobody can tell apart:
+such a frame becomes black too, though it is no failure.
+
+Per run: the anonymizer must stay what it was, by its content hash and, where copies of its weights do the work, by a
+known answer (`engines`).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import cv2
+import numpy as np
+
+from videoveil.errors import UsageError
+from videoveil.pipeline.errors import WeightsChanged
+
+BLOCK = 16  # pixels: a face that can be recognised is larger
+DETAIL = 6.0  # grey levels: mean |Laplacian| of a block from which on something can be seen in it
+SECONDS = 20.0  # between two looks at the anonymizer's hash
+NOT_CHANGED = "came out as it went in"
+NOTHING_FOUND = "nothing was found to cover"
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """A frame that may leave: (H, W, 3) uint8 RGB. Where it was made black, why; `failed`: it should not have been."""
+
+    image: np.ndarray
+    reason: str = ""
+    failed: bool = False
+
+
+class FrameChecks:
+    """Looks at every frame of one run and at the anonymizer itself.
+
+    partly: the anonymizer covers parts of a picture and leaves the rest. empty: what becomes of a frame in which such a
+    one found nothing, "black" or "keep". answer: a second opinion on whether the anonymizer is what it was; raises
+    `WeightsChanged` if not.
+    """
+
+    def __init__(
+        self,
+        anonymizer: Any,
+        *,
+        least_change: float = 0.25,
+        partly: bool | None = None,
+        empty: str = "black",
+        expect: str | None = None,
+        seconds: float = SECONDS,
+        answer: Callable[[], None] | None = None,
+    ):
+        self.anonymizer, self.least_change, self.empty = anonymizer, least_change, empty
+        self.partly = covers_parts(anonymizer) if partly is None else partly
+        self.hash = str(anonymizer.content_hash())
+        if expect is not None and not (len(expect) >= 8 and self.hash.startswith(expect)):
+            raise UsageError(
+                f"the anonymizer has the hash {self.hash}, expected is {expect!r}: these are other weights or settings"
+            )
+        self.answer = answer
+        self._seconds, self._next = seconds, time.monotonic() + seconds
+
+    def frame(self, raw: np.ndarray, made: Any) -> Checked:
+        """What may leave of one frame: `made` from `raw` (both (H, W, 3) uint8 RGB), or a black picture.
+
+        Never raises: a check that breaks is a check that was not passed.
+        """
+        try:
+            problem = not_a_picture(made, raw.shape) or self._unchanged(raw, made)
+        except Exception as error:  # whatever it is, this frame was not found to be right
+            return self.black(raw, f"could not be checked ({type(error).__name__})")
+        if not problem:
+            return Checked(made)
+        if problem == NOTHING_FOUND:
+            return Checked(made) if self.empty == "keep" else Checked(np.zeros_like(raw), problem)
+        return self.black(raw, problem)
+
+    def black(self, raw: np.ndarray, reason: str) -> Checked:
+        """In place of a frame that failed."""
+        return Checked(np.zeros_like(raw), reason, True)
+
+    def weights(self, *, now: bool = False) -> None:
+        """Raise `WeightsChanged` unless the anonymizer is what it was; looks only every so often, or `now`."""
+        if not now and time.monotonic() < self._next:
+            return
+        found = str(self.anonymizer.content_hash())
+        if found != self.hash:
+            raise WeightsChanged(
+                f"the anonymizer changed while it was at work: its hash was {self.hash[:16]}…, now it is "
+                f"{found[:16]}…; nothing it made is released"
+            )
+        if self.answer is not None:
+            self.answer()
+        self._next = time.monotonic() + self._seconds
+
+    def _unchanged(self, raw: np.ndarray, made: np.ndarray) -> str:
+        if self.partly:
+            return NOTHING_FOUND if np.array_equal(raw, made) else ""
+        return NOT_CHANGED if unchanged_detail(raw, made, self.least_change).any() else ""
+
+
+def covers_parts(anonymizer: Any) -> bool:
+    """Whether an anonymizer leaves the rest of a picture alone: a frame may then come out as it was."""
+    from videoveil.anonymizers.obfuscate import Obfuscator
+
+    return isinstance(anonymizer, Obfuscator)
+
+
+def not_a_picture(made: Any, shape: tuple[int, ...]) -> str:
+    """Why `made` is not a picture of this shape; empty if it is one."""
+    if not isinstance(made, np.ndarray):
+        return f"came out as {type(made).__name__}, not as a picture"
+    if made.shape != shape:
+        return f"came out with the shape {made.shape}, not {shape}"
+    if made.dtype.kind == "f" and not np.isfinite(made).all():
+        return "came out as NaN or infinite"
+    if made.dtype != np.uint8:
+        return f"came out as {made.dtype}, not as uint8"
+    return ""
+
+
+def unchanged_detail(raw: np.ndarray, made: np.ndarray, least_change: float) -> np.ndarray:
+    """(rows, columns) of blocks: True where the input has detail and the output differs from it by less than that.
+
+    raw, made: (H, W, 3) uint8.
+    """
+    unchanged = _block_means(cv2.absdiff(raw, made)).mean(2) < least_change
+    if not unchanged.any():  # the usual case: the dearer half of the check is not needed
+        return unchanged
+    return unchanged & (_block_means(_laplacian(raw))[..., 0] >= DETAIL)
+
+
+def _laplacian(image: np.ndarray) -> np.ndarray:
+    """(H, W, 3) → (H, W) uint8: how far each pixel is from what its neighbours would make of it."""
+    green = np.ascontiguousarray(image[..., 1])
+    return cv2.convertScaleAbs(cv2.Laplacian(green, cv2.CV_16S, ksize=1, borderType=cv2.BORDER_REPLICATE))
+
+
+def _block_means(image: np.ndarray) -> np.ndarray:
+    """(H, W[, C]) uint8 → (⌈H/16⌉, ⌈W/16⌉, C) float64 means; blocks at the edges hold what is left."""
+    planes = image if image.ndim == 3 else image[..., None]
+    height, width = planes.shape[:2]
+    fits = height * width < 2**23  # 255 × that many pixels is still a 32-bit integer
+    sums = cv2.integral(planes, sdepth=cv2.CV_32S if fits else cv2.CV_64F)  # (H + 1, W + 1[, C]), exact
+    sums = sums.reshape(height + 1, width + 1, -1)
+    rows = np.append(np.arange(0, height, BLOCK), height)
+    columns = np.append(np.arange(0, width, BLOCK), width)
+    corners = sums[np.ix_(rows, columns)].astype(np.float64)
+    totals = corners[1:, 1:] - corners[:-1, 1:] - corners[1:, :-1] + corners[:-1, :-1]
+    areas = np.outer(np.diff(rows), np.diff(columns))[..., None]
+    return totals / areas

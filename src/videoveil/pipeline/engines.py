@@ -1,0 +1,342 @@
+"""What computes: an anonymizer as a function from pictures to pictures, by the fastest means there is.
+
+A learned pixel anonymizer runs in an engine (`anonymizers.pixel.engine`) made for one size of pictures: plain torch,
+compiled, or OpenVINO. With "auto" those that can be had are timed on a few pictures and the fastest is taken; compiling
+takes half a minute, so only long inputs are offered it. Everything else runs as it is: whole-picture obfuscations in
+batches, obfuscations that follow people as one stream.
+
+A worker is told of as many pictures as `batch` at once and gives one for each, in order. It raises on any failure; then
+nothing of that batch is used.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import time
+import warnings
+from collections import deque
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import cv2
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from videoveil.anonymizers.errors import Withheld
+from videoveil.anonymizers.latent import LatentAnonymizer, require_exportable
+from videoveil.anonymizers.named import Untouched
+from videoveil.anonymizers.obfuscate import Obfuscator
+from videoveil.anonymizers.pixel.anonymizer import PixelAnonymizer
+from videoveil.anonymizers.pixel.engine import Engine, engine
+from videoveil.anonymizers.pixel.stage import LEAST
+from videoveil.devices import choose
+from videoveil.errors import UsageError
+from videoveil.pipeline.errors import WeightsChanged, told
+from videoveil.pipeline.options import Options
+
+SHORT = 96  # frames: below, measuring costs more than it can save
+LONG = 5000  # frames from which on compiling pays off
+TRIAL = 1.0  # seconds, at most, that one candidate is timed
+SAME = 3  # grey levels that a known answer may be off: some devices add up in any order
+KNOWN = "a known answer"  # the name of a video that is none
+PIXELS = 2**21  # of a batch for anonymizers without an engine
+
+
+class Worker(Protocol):
+    """Pictures in, as many pictures out."""
+
+    batch: int
+
+    def __call__(self, images: Sequence[np.ndarray], content: str | None = None) -> list[Any]:
+        """(H, W, 3) uint8 RGB each → the same. content: names the video, for noise of one draw per video."""
+        ...
+
+    def answer(self) -> None:
+        """Raise `WeightsChanged` unless it still gives the answer it gave at first."""
+        ...
+
+    def facts(self) -> dict[str, Any]:
+        """For the report."""
+        ...
+
+
+@dataclass(frozen=True)
+class Key:
+    """What an engine was chosen for."""
+
+    anonymizer: str
+    size: tuple[int, int]
+    engine: str
+    device: str
+    batch: int
+    inner: int
+
+
+@dataclass
+class Workshop:
+    """Keeps engines, so that the files of a folder do not each measure and build their own."""
+
+    made: dict[Key, NetworkWorker] = field(default_factory=dict)
+    most: int = 4
+
+    def worker(self, anonymizer: Any, size: tuple[int, int], frames: int | None, options: Options) -> Worker:
+        """For one video with pictures of `size` (height, width) and about so many frames."""
+        if isinstance(anonymizer, Obfuscator):
+            return StreamWorker(anonymizer)
+        if not isinstance(anonymizer, PixelAnonymizer) or not anonymizer.networks:
+            return PlainWorker(anonymizer, size, options)
+        wanted = options.engine
+        if wanted == "auto" and frames is not None and frames < SHORT:
+            wanted = "torch"
+        key = Key(anonymizer.content_hash(), size, wanted, options.device, options.batch, options.inner)
+        known = self.made.get(key)
+        if known is None or known.source is not anonymizer:
+            known = _network_worker(anonymizer, size, frames, options)
+            if len(self.made) >= self.most:
+                self.made.pop(next(iter(self.made)))
+            self.made[key] = known
+        return known
+
+
+def require_usable(anonymizer: Any) -> None:
+    """Raise unless its pictures may leave the process."""
+    if isinstance(anonymizer, Untouched):
+        raise UsageError(
+            "anonymizer 'identity' changes nothing; it is for audits. Choose another, such as 'blur'"
+        )
+    if isinstance(anonymizer, LatentAnonymizer):
+        raise UsageError(
+            "this anonymizer works on features: use `veil extract` and `veil anonymize-features`"
+        )
+    require_exportable(anonymizer)
+
+
+# --- workers ------------------------------------------------------------------------------------------------
+
+
+class StreamWorker:
+    """An obfuscator that follows people: one stream, frame after frame."""
+
+    batch = 1
+
+    def __init__(self, obfuscator: Obfuscator):
+        self.obfuscator = obfuscator
+        self._given: deque[np.ndarray] = deque()
+        self._stream = obfuscator.frames(self._next())
+        self._sound = True
+
+    def _next(self) -> Iterator[np.ndarray]:
+        while True:
+            yield self._given.popleft()
+
+    def __call__(self, images: Sequence[np.ndarray], content: str | None = None) -> list[Any]:
+        if not self._sound:
+            raise Withheld("an earlier frame failed, so that people are no longer followed")
+        self._sound = False  # until all of these are through
+        self._given.extend(images)
+        made = [next(self._stream) for _ in images]
+        self._sound = True
+        return made
+
+    def answer(self) -> None:
+        """It has no weights of its own; the hash tells of the detector's."""
+
+    def facts(self) -> dict[str, Any]:
+        return {"name": "stream", "batch": self.batch}
+
+
+class PlainWorker:
+    """An anonymizer as it is, in batches."""
+
+    def __init__(self, anonymizer: Any, size: tuple[int, int], options: Options):
+        self.device = choose(options.device)
+        self.anonymizer = anonymizer.to(self.device) if hasattr(anonymizer, "to") else anonymizer
+        self.batch = options.batch or max(1, min(16, PIXELS // (size[0] * size[1])))
+
+    def __call__(self, images: Sequence[np.ndarray], content: str | None = None) -> list[Any]:
+        named = _named(self.anonymizer, content, len(images))
+        return to_images(self.anonymizer(to_tensor(images, self.device), **named), len(images))
+
+    def answer(self) -> None:
+        """The hash is that of the very object that works."""
+
+    def facts(self) -> dict[str, Any]:
+        return {"name": "plain", "device": str(self.device), "batch": self.batch}
+
+
+class NetworkWorker:
+    """A learned anonymizer in an engine, which has its own copy of the weights: a known answer tells if it changed.
+
+    The engine may be made for smaller pictures than come in, which are then made smaller for it and its own larger
+    again. Where it needs larger ones than come in (a network halves a picture four times), they get a rim, which is
+    cut off again.
+    """
+
+    def __init__(self, source: PixelAnonymizer, made: Engine, size: tuple[int, int], facts: dict[str, Any]):
+        self.source, self.engine, self.batch, self.size = source, made, made.batch, size
+        self.scaled = made.size[0] < size[0] or made.size[1] < size[1]
+        self._facts = facts
+        self._question = np.random.default_rng(0).integers(0, 256, (*size, 3), dtype=np.uint8)
+        self._answer = np.asarray(self([self._question], KNOWN)[0])
+
+    def __call__(self, images: Sequence[np.ndarray], content: str | None = None) -> list[Any]:
+        named = _named(self.source, content, len(images))
+        if self.scaled:
+            small = [_resized(image, self.engine.size, cv2.INTER_AREA) for image in images]
+            pictures = to_images(self.engine(to_tensor(small, self.engine.device), **named), len(images))
+            return [_resized(picture, self.size, cv2.INTER_LINEAR) for picture in pictures]
+        frames = to_tensor(images, self.engine.device)
+        more = [need - have for need, have in zip(self.engine.size, self.size)]
+        if any(more):
+            frames = F.pad(frames.float(), (0, more[1], 0, more[0]), mode="replicate").to(torch.uint8)
+        made = self.engine(frames, **named)
+        return to_images(made[..., : self.size[0], : self.size[1]], len(images))
+
+    def answer(self) -> None:
+        found = np.asarray(self([self._question], KNOWN)[0])
+        if found.shape != self._answer.shape or np.abs(found.astype(int) - self._answer).max() > SAME:
+            raise WeightsChanged(
+                "the engine no longer gives the answer it gave at first: its weights changed or the machine "
+                "computes wrongly; nothing it made is released"
+            )
+
+    def facts(self) -> dict[str, Any]:
+        return self._facts
+
+
+def _named(anonymizer: Any, content: str | None, count: int) -> dict[str, Any]:
+    """Names of the video of every row, for those that ask for them."""
+    return {"content": [content] * count} if content and getattr(anonymizer, "wants_content", False) else {}
+
+
+# --- choosing -----------------------------------------------------------------------------------------------
+
+
+def _network_worker(
+    anonymizer: PixelAnonymizer, size: tuple[int, int], frames: int | None, options: Options
+) -> NetworkWorker:
+    inner = inner_size(size, options.inner)
+    device = choose(options.device)
+    names, why = _candidates(device, frames, options)
+    trials: dict[str, float | str] = {}
+    best: tuple[float, str, Engine] | None = None
+    for name in names:
+        try:
+            made = _engine(name, anonymizer, inner, device, options.batch)
+            fps = _speed(made) if len(names) > 1 else _warm(made)
+        except Exception as error:  # one that does not run here is not chosen; the last one left must run
+            if len(names) == 1 or (name == names[-1] and best is None):
+                raise
+            trials[name] = told(error)
+            continue
+        trials[name] = round(fps, 2)
+        if best is None or fps > best[0]:
+            best = fps, name, made
+    assert best is not None
+    chosen = best[2]
+    facts = {
+        "name": best[1],
+        "why": why,
+        "precision": chosen.precision,
+        "device": str(chosen.device),
+        "batch": chosen.batch,
+        "pictures": list(inner),
+    }
+    if len(names) > 1:
+        facts["measured_fps"] = trials
+    return NetworkWorker(anonymizer, chosen, size, facts)
+
+
+def inner_size(size: tuple[int, int], longest: int) -> tuple[int, int]:
+    """What the network looks at: the picture, or the picture with its longest side made that short."""
+    share = longest / max(size) if longest and longest < max(size) else 1.0
+    high, wide = (max(LEAST, round(side * share)) for side in size)
+    return high, wide
+
+
+def _candidates(device: torch.device, frames: int | None, options: Options) -> tuple[list[str], str]:
+    """Which engines to try, and why those."""
+    if options.engine != "auto":
+        return [options.engine], "asked for"
+    if frames is not None and frames < SHORT:
+        return ["torch"], f"{frames} frames are too few to measure"
+    names = ["torch"]
+    if device.type == "cpu" and importlib.util.find_spec("openvino"):
+        names.append("openvino")
+    if frames is not None and frames >= LONG:
+        names.append("compile")
+    if len(names) == 1:
+        return names, "the only one here"
+    return names, "the fastest of those measured"
+
+
+def _engine(
+    name: str, anonymizer: PixelAnonymizer, size: tuple[int, int], device: torch.device, batch: int
+) -> Engine:
+    backend: Any = "openvino" if name == "openvino" else "torch"
+    with warnings.catch_warnings():  # of the tracer, about sizes, which are fixed here
+        warnings.simplefilter("ignore")
+        return engine(
+            anonymizer, size, device, compile=name == "compile", backend=backend, batch=batch or None
+        )
+
+
+def _warm(made: Engine) -> float:
+    """The first batch, which costs more than all later ones."""
+    probe = torch.zeros(made.batch, 3, *made.size, dtype=torch.uint8, device=made.device)
+    began = time.perf_counter()
+    made(probe, **_named(made.anonymizer, KNOWN, made.batch))
+    _wait(made)
+    return made.batch / (time.perf_counter() - began)
+
+
+def _speed(made: Engine) -> float:
+    """Frames per second, after a first batch; in a thread of its own, as a pipeline runs it.
+
+    In a main thread OpenMP's threads wait for each other busily, on a machine with other work at half the speed.
+    """
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(_rounds, made).result()
+
+
+def _rounds(made: Engine) -> float:
+    _warm(made)
+    probe = torch.zeros(made.batch, 3, *made.size, dtype=torch.uint8, device=made.device)
+    rounds, began = 0, time.perf_counter()
+    while rounds < 8 and (rounds == 0 or time.perf_counter() - began < TRIAL):
+        made(probe, **_named(made.anonymizer, KNOWN, made.batch))
+        rounds += 1
+    _wait(made)
+    return rounds * made.batch / (time.perf_counter() - began)
+
+
+def _wait(made: Engine) -> None:
+    if made.device.type == "cuda":
+        torch.cuda.synchronize(made.device)
+
+
+# --- pictures and tensors -----------------------------------------------------------------------------------
+
+
+def _resized(image: np.ndarray, size: tuple[int, int], how: int) -> np.ndarray:
+    return cv2.resize(image, size[::-1], interpolation=how)
+
+
+def to_tensor(images: Sequence[np.ndarray], device: torch.device) -> Tensor:
+    """n × (H, W, 3) uint8 → (n, 3, H, W) uint8 on the device; by way of pinned memory to a GPU."""
+    stacked = torch.from_numpy(np.stack(images) if len(images) > 1 else images[0][None])
+    if device.type == "cuda":
+        stacked = stacked.pin_memory().to(device, non_blocking=True)
+    return stacked.permute(0, 3, 1, 2).contiguous()
+
+
+def to_images(made: Any, count: int) -> list[Any]:
+    """(n, 3, H, W) → n pictures (H, W, 3). What is no such tensor is handed on as it is: the checks refuse it."""
+    if not isinstance(made, Tensor) or made.dim() != 4 or len(made) != count:
+        return [f"{type(made).__name__} {tuple(getattr(made, 'shape', ()))}"] * count
+    pictures = made.detach().permute(0, 2, 3, 1).contiguous().cpu().numpy()
+    return list(pictures)

@@ -1,0 +1,138 @@
+"""A corpus on a Ray cluster: the same pieces of work, spread by Ray Data over a pool of actors.
+
+All nodes must see the sources and the destination under the same paths (a shared file system whose locks work across
+nodes, such as NFS 4), and the anonymizer too. Ray starts actors that died again and gives their rows to others; the
+locks of the corpus keep a piece of work from being done twice. What Ray itself gives up is taken up in the next round.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from typing import Any
+
+from videoveil.errors import UsageError
+from videoveil.pipeline.corpus import RETRY_SECONDS, Corpus, CorpusReport
+from videoveil.pipeline.errors import Failed
+
+Row = dict[str, Any]
+CPUS = 1  # that an actor asks for
+
+
+def run_ray(
+    corpus: Corpus,
+    workers: int = 1,
+    *,
+    address: str | None = None,
+    gpus: float = 0.0,
+    rounds: int = 100,
+) -> CorpusReport:
+    """Everything that is not done yet, by so many actors with `gpus` each.
+
+    address: of a cluster, such as "auto" or "ray://head:10001"; without it Ray is started on this machine. A Ray that
+    is running already in this process is used as it is.
+    """
+    ray = _ray()
+    if workers < 1:
+        raise UsageError(f"workers={workers}: must be at least 1")
+    began = time.perf_counter()
+    ready = corpus.prepared()
+    ready.tidy()
+    own = not ray.is_initialized()
+    if own:
+        ray.init(address=address, include_dashboard=False, log_to_driver=False, configure_logging=False)
+    try:
+        for _ in range(rounds):
+            left = _unsettled(ready)
+            if not left:
+                break
+            if not _round(ready, left, workers, gpus):
+                time.sleep(RETRY_SECONDS)
+        else:
+            raise Failed(
+                f"{corpus.destination}: not finished after {rounds} rounds; the same command goes on"
+            )
+    finally:
+        if own:
+            ray.shutdown()
+    ready.tidy()
+    return ready.report(time.perf_counter() - began)
+
+
+def _ray() -> Any:
+    try:
+        import ray
+        import ray.data
+    except ImportError as error:
+        raise UsageError("--engine ray needs the extra: pip install 'videoveil[ray]'") from error
+    return ray
+
+
+def _unsettled(corpus: Corpus) -> list[int]:
+    return [n for n, entry in enumerate(corpus.entries) if corpus.settled(entry) is None]
+
+
+def _round(corpus: Corpus, left: Iterable[int], workers: int, gpus: float) -> bool:
+    """Plan, do every chunk, join; whether anything was done."""
+    ray: Any = _ray()
+    ray.data.DataContext.get_current().enable_progress_bars = False
+    pool = {"concurrency": workers, "num_cpus": CPUS, "num_gpus": gpus, "fn_constructor_args": (corpus,)}
+
+    def spread(rows: list[Row]) -> Any:
+        return ray.data.from_items(rows, override_num_blocks=_blocks(len(rows), workers))
+
+    videos = [{"video": number, "chunk": -1, "did": False} for number in left]
+    chunks = spread(videos).flat_map(Planner, **pool).take_all()
+    done = spread(chunks).map(Chunker, **pool).take_all()
+    joined = spread(videos).map(Joiner, **pool).take_all()
+    return any(row["did"] for row in (*chunks, *done, *joined))
+
+
+def _blocks(rows: int, workers: int) -> int:
+    """A block is what Ray hands out, and does again when an actor dies: small, but not thousands of them."""
+    return max(1, min(rows, 64 * workers))
+
+
+class _Step:
+    """An actor with its own copy of the anonymizer."""
+
+    def __init__(self, corpus: Corpus):
+        self.corpus = corpus
+        self._anonymizer: Any = None
+
+    @property
+    def anonymizer(self) -> Any:
+        if self._anonymizer is None:
+            self._anonymizer = self.corpus.open()
+        return self._anonymizer
+
+
+class Planner(_Step):
+    """A row per video → a row per chunk that is missing; one without any (-1) where only joining is left."""
+
+    def __call__(self, row: Row) -> list[Row]:
+        entry = self.corpus.entries[row["video"]]
+        did = self.corpus.plan_of(entry) is None and self.corpus.do_plan(entry, self.anonymizer)
+        plan = self.corpus.plan_of(entry)
+        if plan is None:
+            return [{**row, "did": bool(did)}]
+        missing = [n for n in range(plan.chunks) if not self.corpus.part(entry, n).is_file()]
+        return [{**row, "chunk": n, "did": bool(did)} for n in missing or [-1]]
+
+
+class Chunker(_Step):
+    def __call__(self, row: Row) -> Row:
+        entry = self.corpus.entries[row["video"]]
+        plan = self.corpus.plan_of(entry)
+        if plan is None or row["chunk"] < 0:
+            return row
+        did = self.corpus.do_chunk(entry, plan, int(row["chunk"]), self.anonymizer)
+        return {**row, "did": bool(did)}
+
+
+class Joiner(_Step):
+    def __call__(self, row: Row) -> Row:
+        entry = self.corpus.entries[row["video"]]
+        plan = self.corpus.plan_of(entry)
+        did = plan is not None and self.corpus.settled(entry) is None and self.corpus.do_join(entry, plan)
+        return {**row, "did": bool(did)}

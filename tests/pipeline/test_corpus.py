@@ -1,0 +1,201 @@
+"""Many videos by many workers: every result once, the same bytes whoever made it, whatever dies."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import signal
+import threading
+import time
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import psutil
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from videoveil import files
+from videoveil.errors import UsageError
+from videoveil.media.reader import open_video
+from videoveil.media.writer import VideoWriter
+from videoveil.pipeline.corpus import STATE, Corpus, bounds, work
+from videoveil.pipeline.local import run_local
+from videoveil.pipeline.manifest import read_manifest
+from videoveil.pipeline.options import Options
+
+
+def film(path: Path, frames: int, seed: int = 0, size: tuple[int, int] = (48, 64)) -> Path:
+    """Noise that moves, at uneven times."""
+    generator = np.random.default_rng(seed)
+    coarse = generator.integers(0, 256, (size[0] // 4, size[1] // 4, 3), dtype=np.uint8)
+    picture = np.kron(coarse, np.ones((4, 4, 1), np.uint8))
+    path.parent.mkdir(parents=True, exist_ok=True)
+    clock = 0
+    with VideoWriter(path, width=size[1], height=size[0], time_base=Fraction(1, 600)) as writer:
+        for number in range(frames):
+            writer.write(np.ascontiguousarray(np.roll(picture, number, 1)), Fraction(clock, 600))
+            clock += 20 + number % 3
+    return path
+
+
+@pytest.fixture
+def archive(tmp_path: Path) -> Path:
+    for number, frames in enumerate((25, 7, 60)):
+        film(tmp_path / "archive" / f"camera{number % 2}" / f"{number}.mp4", frames, number)
+    return tmp_path / "archive"
+
+
+def made(folder: Path) -> dict[str, bytes]:
+    return {
+        p.relative_to(folder).as_posix(): p.read_bytes()
+        for p in sorted(folder.rglob("*.mp4"))
+        if STATE not in p.parts
+    }
+
+
+def of(archive: Path, out: Path, **changes: object) -> Corpus:
+    return Corpus(read_manifest(archive), out, "downsample:4", chunk=20, **changes)  # type: ignore[arg-type]
+
+
+@given(frames=st.integers(1, 10_000), length=st.integers(1, 5_000))
+def test_chunks_cover_every_frame_once_and_none_is_longer_than_asked(frames: int, length: int) -> None:
+    found = bounds(frames, length)
+    sizes = [b - a for a, b in itertools.pairwise(found)]
+    assert (found[0], found[-1]) == (0, frames)
+    assert min(sizes) >= 1
+    assert max(sizes) <= length
+    assert max(sizes) - min(sizes) <= 1
+
+
+def test_frames_and_times_are_those_of_the_input_across_the_seams(archive: Path, tmp_path: Path) -> None:
+    corpus = of(archive, tmp_path / "out").prepared()
+    work(corpus)
+    report = corpus.report(1.0)
+    assert not report.failed
+    assert [one.chunks for one in report.settled] == [2, 3, 1]
+    for entry in corpus.entries:
+        with open_video(entry.source) as raw, open_video(tmp_path / "out" / entry.name) as veiled:
+            pairs = list(zip(raw.frames(), veiled.frames(), strict=True))
+        assert [a.time for a, _ in pairs] == [b.time for _, b in pairs]
+        assert all(np.abs(a.image.astype(int) - b.image).mean() > 1 for a, b in pairs)
+    assert not list((tmp_path / "out" / STATE).rglob("parts/*/*"))
+
+
+def test_two_workers_give_the_same_bytes_as_one(archive: Path, tmp_path: Path) -> None:
+    one, two = (run_local(of(archive, tmp_path / name), n) for name, n in (("one", 1), ("two", 2)))
+    assert one.exit_code == two.exit_code == 0
+    assert len(made(tmp_path / "one")) == 3
+    assert made(tmp_path / "one") == made(tmp_path / "two")
+
+
+def test_one_of_two_workers_killed_again_and_again_loses_nothing_and_does_nothing_twice(
+    archive: Path, tmp_path: Path
+) -> None:
+    for number in range(3, 6):
+        film(archive / f"{number}.mp4", 40, number)
+    wanted = run_local(of(archive, tmp_path / "calm"), 2)
+    over, kills = threading.Event(), []
+
+    def killer() -> None:
+        while not over.is_set() and len(kills) < 4:
+            victims = [p for p in psutil.Process().children() if "spawn_main" in " ".join(_words(p))]
+            if victims:
+                time.sleep(0.8)
+                victim = victims[len(kills) % len(victims)]
+                if victim.is_running():
+                    os.kill(victim.pid, signal.SIGKILL)
+                    kills.append(victim.pid)
+            time.sleep(0.05)
+
+    thread = threading.Thread(target=killer)
+    thread.start()
+    try:
+        report = run_local(of(archive, tmp_path / "wild", attempts=20), 2)
+    finally:
+        over.set()
+        thread.join()
+    assert report.restarts >= 1
+    assert not report.failed
+    assert len(report.settled) == len(wanted.settled) == 6
+    assert made(tmp_path / "wild") == made(tmp_path / "calm")
+    assert not list((tmp_path / "wild").rglob(f"{files.TEMPORARY}*"))
+
+
+def _words(process: psutil.Process) -> list[str]:
+    try:
+        return list(process.cmdline())
+    except psutil.Error:
+        return []
+
+
+def test_a_finished_corpus_is_not_done_again_and_a_new_video_is_added(archive: Path, tmp_path: Path) -> None:
+    run_local(of(archive, tmp_path / "out"), 1)
+    before = {p: p.stat().st_mtime_ns for p in (tmp_path / "out").rglob("*.mp4")}
+    film(archive / "new.mp4", 5, 9)
+    report = run_local(of(archive, tmp_path / "out"), 1)
+    assert len(report.settled) == 4
+    assert all(path.stat().st_mtime_ns == then for path, then in before.items())
+
+
+def test_a_broken_video_fails_by_name_and_the_others_are_done(archive: Path, tmp_path: Path) -> None:
+    whole = (archive / "camera0" / "2.mp4").read_bytes()
+    (archive / "camera0" / "2.mp4").write_bytes(whole[: len(whole) // 2])
+    (archive / "empty.mp4").touch()
+    corpus = of(archive, tmp_path / "out").prepared()
+    work(corpus)
+    report = corpus.report(1.0)
+    assert sorted(one.name for one in report.failed) == ["camera0/2.mp4", "empty.mp4"]
+    assert report.exit_code == 3
+    assert sorted(made(tmp_path / "out")) == ["camera0/0.mp4", "camera1/1.mp4"]
+    assert "no bytes" in str(report) or "empty" in str(report)
+
+
+def test_a_chunk_that_ends_its_workers_is_given_up_after_so_many(archive: Path, tmp_path: Path) -> None:
+    corpus = of(archive, tmp_path / "out", attempts=3).prepared()
+    poisoned = corpus.entries[0]
+    for _ in range(3):  # what three killed workers leave
+        count = corpus.state / "attempts" / poisoned.id / "0"
+        before = int(count.read_text()) if count.is_file() else 0
+        files.write_text(count, str(before + 1))
+    work(corpus)
+    (failed,) = corpus.report(1.0).failed
+    assert failed.reason == "chunk 0 ended its worker 3 times"
+
+
+def test_a_destination_begun_with_another_anonymizer_or_options_is_refused(
+    archive: Path, tmp_path: Path
+) -> None:
+    of(archive, tmp_path / "out").prepared()
+    for other in (
+        Corpus(read_manifest(archive), tmp_path / "out", "black", chunk=20),
+        of(archive, tmp_path / "out", options=Options(crf=30)),
+    ):
+        with pytest.raises(UsageError, match="another anonymizer or other options"):
+            other.prepared()
+
+
+def test_a_source_that_changes_meanwhile_fails(archive: Path, tmp_path: Path) -> None:
+    corpus = of(archive, tmp_path / "out").prepared()
+    entry, anonymizer = corpus.entries[0], corpus.open()
+    assert corpus.do_plan(entry, anonymizer)
+    os.utime(entry.source, ns=(1, 1))
+    plan = corpus.plan_of(entry)
+    assert plan is not None
+    assert corpus.do_chunk(entry, plan, 0, anonymizer)
+    found = corpus.settled(entry)
+    assert found is not None
+    assert "was changed" in found.reason
+    assert not made(tmp_path / "out")
+
+
+def test_an_anonymizer_that_changes_nothing_and_partial_results_are_refused(
+    archive: Path, tmp_path: Path
+) -> None:
+    with pytest.raises(UsageError, match="changes nothing"):
+        Corpus(read_manifest(archive), tmp_path / "out", "identity").prepared()
+    with pytest.raises(UsageError, match="whole results only"):
+        of(archive, tmp_path / "out", options=Options(keep_partial=True))
+    with pytest.raises(UsageError, match="at least 1"):
+        of(archive, tmp_path / "out", attempts=0)

@@ -1,0 +1,164 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from tests.pipeline import films
+from videoveil.anonymizers import Rank, latent
+from videoveil.anonymizers.errors import NotExportable, Withheld
+from videoveil.anonymizers.keys import NoiseKey
+from videoveil.anonymizers.named import open_anonymizer
+from videoveil.anonymizers.obfuscate import Fixed, Obfuscator
+from videoveil.anonymizers.pixel import NoiseFloor, UNet, pixel
+from videoveil.errors import UsageError
+from videoveil.pipeline import engines
+from videoveil.pipeline.engines import (
+    NetworkWorker,
+    PlainWorker,
+    StreamWorker,
+    Workshop,
+    inner_size,
+    require_usable,
+    to_images,
+    to_tensor,
+)
+from videoveil.pipeline.errors import WeightsChanged
+from videoveil.pipeline.options import Options
+
+SIZE = (48, 64)
+
+
+def images(count: int, height: int = 48, width: int = 64) -> list[np.ndarray]:
+    return films.scenes(count, width, height)
+
+
+def torch_way(anonymizer: object, pictures: list[np.ndarray]) -> list[np.ndarray]:
+    return to_images(anonymizer(to_tensor(pictures, torch.device("cpu"))), len(pictures))  # type: ignore[operator]
+
+
+def test_pictures_survive_the_way_into_tensors_and_back() -> None:
+    given = images(3)
+    tensor = to_tensor(given, torch.device("cpu"))
+    assert tensor.shape == (3, 3, *SIZE)
+    assert all(np.array_equal(a, b) for a, b in zip(given, to_images(tensor, 3)))
+
+
+@pytest.mark.parametrize("made", [None, torch.zeros(2, 3, 8, 8), torch.zeros(3, 8, 8)])
+def test_what_is_no_batch_of_pictures_is_never_taken_for_one(made: object) -> None:
+    assert all(isinstance(one, str) for one in to_images(made, 3))
+
+
+def test_each_kind_of_anonymizer_gets_its_worker() -> None:
+    shop, options = Workshop(), Options(engine="torch")
+    assert isinstance(shop.worker(open_anonymizer("blur"), SIZE, 5, options), PlainWorker)
+    assert isinstance(shop.worker(pixel(UNet(width=4)), SIZE, 5, options), NetworkWorker)
+    obfuscator = Obfuscator("blacken", Fixed(np.array([[1, 1, 9, 9, 1]], np.float32)))
+    assert isinstance(shop.worker(obfuscator, SIZE, 5, options), StreamWorker)
+
+
+@pytest.mark.parametrize("size", [(48, 64), (33, 47), (16, 16), (9, 40), (5, 7)])
+def test_any_size_goes_through_a_network_and_keeps_its_size(size: tuple[int, int]) -> None:
+    worker = Workshop().worker(pixel(UNet(width=4)), size, 4, Options(engine="torch", batch=2))
+    made = worker(images(2, *size))
+    assert [one.shape for one in made] == [(*size, 3)] * 2
+    assert made[0].dtype == np.uint8
+
+
+def test_a_network_worker_gives_what_its_anonymizer_gives() -> None:
+    network = pixel(UNet(width=4))
+    worker = Workshop().worker(network, SIZE, 4, Options(engine="torch", batch=2))
+    for one, two in zip(worker(images(2)), torch_way(network, images(2))):
+        assert np.abs(one.astype(int) - two).mean() < 3  # half precision on machines that have it
+
+
+def test_a_smaller_inner_picture_is_looked_at_and_enlarged() -> None:
+    assert inner_size((720, 1280), 640) == (360, 640)
+    assert inner_size((720, 1280), 0) == inner_size((720, 1280), 4000) == (720, 1280)
+    assert inner_size((10, 400), 100) == (16, 100)
+    worker = Workshop().worker(pixel(UNet(width=4)), SIZE, 4, Options(engine="torch", inner=32))
+    assert worker.facts()["pictures"] == [24, 32]
+    assert worker(images(1))[0].shape == (*SIZE, 3)
+
+
+def test_an_engine_is_made_once_for_all_files_of_a_folder() -> None:
+    shop, network, options = Workshop(), pixel(UNet(width=4)), Options(engine="torch")
+    first = shop.worker(network, SIZE, 4, options)
+    assert shop.worker(network, SIZE, 4, options) is first
+    assert shop.worker(network, (32, 32), 4, options) is not first
+    with torch.no_grad():
+        next(network.parameters())[0, 0, 0, 0] += 1
+    assert shop.worker(network, SIZE, 4, options) is not first
+
+
+def test_auto_measures_what_there_is_and_records_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("openvino")
+    monkeypatch.setattr(engines, "TRIAL", 0.05)
+    facts = Workshop().worker(pixel(UNet(width=4)), (32, 32), engines.SHORT, Options()).facts()
+    measured = facts["measured_fps"]
+    assert set(measured) == {"torch", "openvino"}
+    fast = {name: fps for name, fps in measured.items() if isinstance(fps, float)}
+    assert facts["name"] == max(fast, key=lambda name: fast[name])
+
+
+def test_short_inputs_are_not_kept_waiting_for_measurements() -> None:
+    facts = Workshop().worker(pixel(UNet(width=4)), (32, 32), 10, Options()).facts()
+    assert facts["name"] == "torch"
+    assert "too few" in facts["why"]
+
+
+def test_compiling_is_offered_to_long_inputs_only() -> None:
+    cpu = torch.device("cpu")
+    assert "compile" not in engines._candidates(cpu, 200, Options())[0]
+    assert "compile" not in engines._candidates(cpu, None, Options())[0]
+    assert "compile" in engines._candidates(cpu, engines.LONG, Options())[0]
+    assert engines._candidates(cpu, 10, Options(engine="compile"))[0] == ["compile"]
+
+
+def test_an_engine_whose_own_weights_change_is_noticed() -> None:
+    worker = Workshop().worker(pixel(UNet(width=4)), SIZE, 4, Options(engine="torch"))
+    assert isinstance(worker, NetworkWorker)
+    worker.answer()
+    runs = [stage.run for stage in worker.engine.stages]
+    network = runs[0].__closure__[0].cell_contents  # the copy that really computes
+    with torch.no_grad():
+        for parameter in network.parameters():
+            parameter.mul_(1.5)
+    with pytest.raises(WeightsChanged, match="answer"):
+        worker.answer()
+
+
+def test_a_stream_that_failed_gives_nothing_any_more() -> None:
+    class Blind(Fixed):
+        seen = 0
+
+        def boxes(self, frame: np.ndarray) -> np.ndarray:
+            self.seen += 1
+            if self.seen == 2:
+                raise RuntimeError("blind")
+            return super().boxes(frame)
+
+    worker = StreamWorker(Obfuscator("blacken", Blind(np.array([[1, 1, 9, 9, 1]], np.float32))))
+    assert len(worker(images(1))) == 1
+    for _ in range(2):
+        with pytest.raises(Withheld):
+            worker(images(1))
+
+
+def test_noise_of_one_draw_per_video_depends_on_the_video() -> None:
+    noisy = pixel(NoiseFloor(0.2, per="video"), key=NoiseKey(b"0" * 32))
+    worker = PlainWorker(noisy, SIZE, Options())
+    one, again, other = (worker(images(1), name)[0] for name in ("a", "a", "b"))
+    assert np.array_equal(one, again)
+    assert not np.array_equal(one, other)
+
+
+def test_what_must_not_leave_is_refused() -> None:
+    with pytest.raises(UsageError, match="identity"):
+        require_usable(open_anonymizer("identity"))
+    with pytest.raises(UsageError, match="anonymize-features"):
+        require_usable(latent(8, Rank(2)))
+    with pytest.raises(NotExportable, match="training"):
+        require_usable(pixel(UNet(width=4)).train())
+    with pytest.raises(NotExportable, match="key"):
+        require_usable(pixel(NoiseFloor(0.2)))

@@ -1,0 +1,52 @@
+"""A real Ray gives what local workers give, also when its workers are killed."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.pipeline.test_corpus import archive, made, of
+from videoveil.pipeline.local import run_local
+
+__all__ = ["archive"]
+pytestmark = pytest.mark.skipif(not importlib.util.find_spec("ray"), reason="Ray is an extra: videoveil[ray]")
+
+
+def run(source: Path, out: Path, kills: int) -> dict[str, Any]:
+    """In a process of its own and, where that is allowed, in a network without any other machine."""
+    script = [sys.executable, str(Path(__file__).with_name("ray_run.py")), str(source), str(out), str(kills)]
+    tools = shutil.which("unshare") and shutil.which("ip")
+    alone = tools and not subprocess.run(["unshare", "-n", "true"], check=False).returncode
+    if alone:
+        script = ["unshare", "-n", "sh", "-c", 'ip link set lo up && exec "$@"', "sh", *script]
+    quiet = {
+        "RAY_USAGE_STATS_ENABLED": "0",
+        "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
+        "OMP_NUM_THREADS": "1",
+    }
+    done = subprocess.run(
+        script, env={**os.environ, **quiet}, capture_output=True, text=True, timeout=600, check=False
+    )
+    told = [line for line in done.stdout.splitlines() if line.startswith("SETTLED ")]
+    assert told, done.stdout[-2000:] + done.stderr[-3000:]
+    return dict(json.loads(told[0].removeprefix("SETTLED ")))
+
+
+@pytest.mark.slow
+def test_ray_and_local_workers_give_the_same_bytes_also_when_workers_are_killed(
+    archive: Path, tmp_path: Path
+) -> None:
+    assert run_local(of(archive, tmp_path / "local"), 1).exit_code == 0
+    report = run(archive, tmp_path / "ray", kills=2)
+    assert report["failed"] == 0
+    assert report["killed"] >= 1
+    assert report["done"] == 3
+    assert made(tmp_path / "ray") == made(tmp_path / "local")

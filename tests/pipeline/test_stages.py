@@ -1,0 +1,83 @@
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from videoveil.pipeline.stages import Halted, Line
+
+
+def test_everything_comes_through_in_order() -> None:
+    line = Line()
+    doubled = line.stage("double", lambda x: 2 * x, line.source("count", range(500), 3), 2)
+    assert list(doubled) == [2 * x for x in range(500)]
+    line.finish()
+    assert set(line.seconds) == {"count", "double"}
+
+
+def test_a_fast_source_does_not_run_ahead_of_its_queue() -> None:
+    drawn = 0
+
+    def numbers() -> Iterator[int]:
+        nonlocal drawn
+        for number in range(1000):
+            drawn += 1
+            yield number
+
+    line = Line()
+    items = line.source("count", numbers(), 4)
+    next(items)
+    time.sleep(0.2)
+    assert drawn <= 1 + 4 + 1  # taken, waiting, and one in hand
+    line.fall(ValueError("enough"))
+    with pytest.raises(ValueError, match="enough"):
+        line.finish()
+
+
+@pytest.mark.parametrize("where", ["source", "stage"])
+def test_one_that_falls_stops_all_and_is_told(where: str) -> None:
+    def numbers() -> Iterator[int]:
+        yield from range(50)
+        if where == "source":
+            raise OSError("source broke")
+        yield from range(50, 10**9)
+
+    def work(number: int) -> int:
+        if where == "stage" and number == 40:
+            raise KeyError("stage broke")
+        return number
+
+    line = Line()
+    items = line.stage("work", work, line.source("count", numbers(), 4), 4)
+    with pytest.raises((OSError, KeyError), match=f"{where} broke"):
+        try:
+            for _ in items:
+                pass
+        except Halted as error:
+            line.finish(error)
+    assert not any(thread.is_alive() for thread in line._threads)
+
+
+def test_a_stop_from_outside_ends_the_line() -> None:
+    stop = threading.Event()
+    line = Line(stop)
+    items = line.source("count", iter(int, 1), 2)
+    next(items)
+    stop.set()
+    with pytest.raises(Halted):
+        for _ in items:
+            pass
+    line.finish(Halted())
+    assert not any(thread.is_alive() for thread in line._threads)
+
+
+def test_waiting_is_not_being_busy() -> None:
+    line = Line()
+    slow = line.stage("slow", lambda x: time.sleep(0.02), line.source("count", range(10), 1), 1)
+    for _ in slow:
+        pass
+    line.finish()
+    assert line.seconds["slow"] >= 0.2
+    assert line.seconds["count"] < 0.1
