@@ -12,7 +12,8 @@ from tests.pipeline import films
 from videoveil.anonymizers.named import open_anonymizer
 from videoveil.anonymizers.pixel import UNet, pixel
 from videoveil.cli import app
-from videoveil.commands.anonymize import code_of, kind_of
+from videoveil.commands.anonymize import kind_of
+from videoveil.commands.running import code_of
 from videoveil.errors import CorruptVideo, UsageError, WriteFailed
 from videoveil.media.reader import open_video
 from videoveil.pipeline.errors import FramesFailed, Stopped

@@ -8,25 +8,23 @@ from __future__ import annotations
 import contextlib
 import glob
 import re
-import signal
 import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
-from types import FrameType
 from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
 import typer
 
 from videoveil.commands.arguments import Device, Json, NoiseKeyFile
+from videoveil.commands.running import code_of, frame_size, named_anonymizer, stoppable, write_report
 from videoveil.commands.terminal import print_json
-from videoveil.errors import CheckpointError, MediaError, UsageError, VeilError, WriteFailed
+from videoveil.errors import UsageError, VeilError
 
 if TYPE_CHECKING:
     from videoveil.pipeline.options import Options
     from videoveil.pipeline.report import FolderProgress, FolderReport, Progress, Report
 
-REFUSED, FAILED = 2, 3
 PICTURES = (".jpg", ".jpeg", ".png")
 _STREAM = re.compile(r"[0-9]+|/dev/video[0-9]+|(rtsps?|rtmp[st]?|https?|udp|rtp|srt|tcp)://.*", re.IGNORECASE)
 
@@ -95,7 +93,7 @@ def anonymize(
 
     no_memory_dumps()
     options = Options(
-        size=_size(size),
+        size=frame_size(size),
         inner=inner,
         engine=cast(EngineName, engine),
         device=device,
@@ -110,9 +108,9 @@ def anonymize(
     kind = kind_of(source)
     if kind == "file" and Path(destination).exists() and not overwrite:
         raise UsageError(f"{destination}: exists; give another name, or --overwrite")
-    opened = _open(model, key, detector, fail_closed)
+    opened = named_anonymizer(model, key, detector, fail_closed)
     try:
-        with _stoppable() as stop:
+        with stoppable() as (stop, _):
             code = _run(kind, source, destination, opened, options, stop, report, as_json)
     except VeilError as error:
         _end(error, report, as_json)
@@ -168,7 +166,7 @@ def _run(
                 source, destination, opened, options, progress=bar.file if bar else None, stop=stop
             )
         code = 0
-    _write(report, made.to_json())
+    write_report(report, made.to_json())
     if as_json:
         print_json(made.to_json())
     else:
@@ -183,69 +181,11 @@ def _end(error: VeilError, report: Path | None, as_json: bool) -> None:
     made = getattr(error, "report", None)
     value = {"error": told(error), "kind": type(error).__name__}
     value |= {"report": made.to_json()} if made is not None else {}
-    _write(report, value)
+    write_report(report, value)
     if as_json:
         print_json(value)
     print(f"veil: {type(error).__name__}: {told(error)}", file=sys.stderr)
     raise typer.Exit(code_of(error)) from None
-
-
-def code_of(error: VeilError) -> int:
-    """2 where the input or an option is at fault, 3 where the work failed."""
-    refused = isinstance(error, UsageError | CheckpointError | MediaError) and not isinstance(
-        error, WriteFailed
-    )
-    return REFUSED if refused else FAILED
-
-
-def _write(report: Path | None, value: Any) -> None:
-    if report is None:
-        return
-    from videoveil import files
-
-    files.write_json(report, value)
-
-
-def _open(model: str, key: Path | None, detector: str | None, fail_closed: bool) -> Any:
-    from videoveil.anonymizers.keys import NoiseKey
-    from videoveil.anonymizers.named import open_anonymizer, open_detector
-
-    return open_anonymizer(
-        model,
-        key=None if key is None else NoiseKey.load(key),
-        detector=None if detector is None else open_detector(detector),
-        fail_closed=fail_closed,
-    )
-
-
-def _size(text: str | None) -> tuple[int, int] | None:
-    """`1280x720` → (720, 1280)."""
-    if text is None:
-        return None
-    found = re.fullmatch(r"([0-9]{1,5})[x×]([0-9]{1,5})", text)
-    if not found:
-        raise UsageError(f"--size {text!r}: write it as WIDTHxHEIGHT, such as 640x360")
-    return int(found[2]), int(found[1])
-
-
-@contextlib.contextmanager
-def _stoppable() -> Iterator[threading.Event]:
-    """An event that SIGINT and SIGTERM set. A second one ends the process at once, as usual."""
-    stop = threading.Event()
-    before: dict[int, Any] = {}
-
-    def ask(number: int, frame: FrameType | None) -> None:
-        stop.set()
-        for one, handler in before.items():
-            signal.signal(one, handler)
-
-    if threading.current_thread() is threading.main_thread():
-        before.update({one: signal.signal(one, ask) for one in (signal.SIGINT, signal.SIGTERM)})
-    try:
-        yield stop
-    finally:
-        for one, handler in before.items():
-            signal.signal(one, handler)
 
 
 class _Bar:

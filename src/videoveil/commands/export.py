@@ -8,6 +8,7 @@ from typing import Annotated, cast
 import typer
 
 from videoveil.commands.arguments import Json, Options
+from videoveil.commands.running import frame_size
 from videoveil.commands.terminal import options, print_json
 from videoveil.errors import UsageError
 
@@ -32,7 +33,6 @@ def export(
 ) -> None:
     """Write MODEL as a graph to OUT, after it was held against the original; int8 with its change in attacker score."""
     from videoveil.anonymizers.pixel.anonymizer import PixelAnonymizer
-    from videoveil.commands.anonymize import _size
     from videoveil.data.registry import open_source
     from videoveil.pipeline.export import Target
     from videoveil.pipeline.export import export as run
@@ -43,7 +43,7 @@ def export(
         PixelAnonymizer.from_pretrained(model),
         out,
         target=cast(Target, to),
-        size=_size(size),
+        size=frame_size(size),
         calibrate=calibrate,
         attack=None if attack is None else open_source(attack, options(option)),
     )

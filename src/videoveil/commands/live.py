@@ -6,26 +6,23 @@ failed. 143: ended by SIGTERM, after everything was closed well.
 
 from __future__ import annotations
 
-import contextlib
 import signal
 import sys
-import threading
-from collections.abc import Iterator
 from fractions import Fraction
 from pathlib import Path
-from types import FrameType
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
 from videoveil.commands.arguments import Device, Json, NoiseKeyFile
+from videoveil.commands.running import FAILED, REFUSED, frame_size, named_anonymizer, stoppable, write_report
 from videoveil.commands.terminal import print_json
 from videoveil.errors import CheckpointError, MissingFile, ProtocolNotAllowed, UsageError, VeilError
 
 if TYPE_CHECKING:
     from videoveil.pipeline.report import Progress
 
-REFUSED, FAILED, TERMINATED = 2, 3, 143
+TERMINATED = 143
 
 
 def live(
@@ -65,26 +62,27 @@ def live(
     as_json: Json = False,
 ) -> None:
     """Anonymize live pictures. The output keeps its rate; whatever fails or comes too late is black, never raw."""
-    from videoveil.commands.anonymize import _open, _size
     from videoveil.pipeline.errors import told
     from videoveil.pipeline.live import LiveOptions, anonymize_stream
     from videoveil.pipeline.options import EngineName, Options
+    from videoveil.pipeline.process import no_memory_dumps
 
+    no_memory_dumps()
     options = Options(
-        size=_size(size), engine=cast(EngineName, engine), device=device, crf=crf, expect=expect
+        size=frame_size(size), engine=cast(EngineName, engine), device=device, crf=crf, expect=expect
     )
     settings = LiveOptions(latency, _rate(rate), duration, stall, patience, segment)
-    opened = _open(model, key, detector, fail_closed)
+    opened = named_anonymizer(model, key, detector, fail_closed)
     try:
-        with _stoppable() as (stop, caught):
+        with stoppable() as (stop, caught):
             made = anonymize_stream(
                 source, to, opened, options, settings, progress=_progress(as_json), stop=stop
             )
     except VeilError as error:
         print(f"veil: {type(error).__name__}: {told(error)}", file=sys.stderr)
-        _write(report, {"error": told(error), "kind": type(error).__name__})
+        write_report(report, {"error": told(error), "kind": type(error).__name__})
         raise typer.Exit(code_of(error)) from None
-    _write(report, made.to_json())
+    write_report(report, made.to_json())
     if as_json:
         print_json(made.to_json())
     else:
@@ -109,13 +107,6 @@ def _rate(text: str | None) -> Fraction | None:
         raise UsageError(f"--rate {text!r}: write it as 25, 12.5 or 30000/1001") from None
 
 
-def _write(report: Path | None, value: Any) -> None:
-    if report is not None:
-        from videoveil import files
-
-        files.write_json(report, value)
-
-
 def _progress(quiet: bool) -> Any:
     """One line that is written over, on a terminal."""
     if quiet or not sys.stderr.isatty():
@@ -128,24 +119,3 @@ def _progress(quiet: bool) -> Any:
         )
 
     return tell
-
-
-@contextlib.contextmanager
-def _stoppable() -> Iterator[tuple[threading.Event, set[int]]]:
-    """An event that SIGINT and SIGTERM set, and which of them came. A second one ends the process at once."""
-    stop, caught = threading.Event(), set[int]()
-    before: dict[int, Any] = {}
-
-    def ask(number: int, frame: FrameType | None) -> None:
-        caught.add(number)
-        stop.set()
-        for one, handler in before.items():
-            signal.signal(one, handler)
-
-    if threading.current_thread() is threading.main_thread():
-        before.update({one: signal.signal(one, ask) for one in (signal.SIGINT, signal.SIGTERM)})
-    try:
-        yield stop, caught
-    finally:
-        for one, handler in before.items():
-            signal.signal(one, handler)

@@ -33,6 +33,7 @@ from videoveil.errors import UsageError, VeilError
 from videoveil.pipeline.errors import told
 from videoveil.pipeline.manifest import Entry
 from videoveil.pipeline.options import EngineName, Options
+from videoveil.pipeline.process import no_memory_dumps
 
 STATE = ".veil-corpus"
 RETRY_SECONDS = 0.2
@@ -351,6 +352,7 @@ def _words(what: str) -> str:
 
 def work(corpus: Corpus, number: int = 0, workers: int = 1) -> None:
     """One worker: take what nobody has until everything is settled. `corpus` must be prepared."""
+    no_memory_dumps()
     anonymizer = corpus.open()
     begin = len(corpus.entries) * number // max(1, workers)
     left = [*corpus.entries[begin:], *corpus.entries[:begin]]  # each begins elsewhere, so they seldom meet

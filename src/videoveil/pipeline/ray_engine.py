@@ -14,6 +14,7 @@ from typing import Any
 from videoveil.errors import UsageError
 from videoveil.pipeline.corpus import RETRY_SECONDS, Corpus, CorpusReport
 from videoveil.pipeline.errors import Failed
+from videoveil.pipeline.process import no_memory_dumps
 
 Row = dict[str, Any]
 CPUS = 1  # that an actor asks for
@@ -97,6 +98,7 @@ class _Step:
     """An actor with its own copy of the anonymizer."""
 
     def __init__(self, corpus: Corpus):
+        no_memory_dumps()
         self.corpus = corpus
         self._anonymizer: Any = None
 
