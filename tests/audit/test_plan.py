@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -87,3 +88,10 @@ def test_what_is_over_at_once_is_kept() -> None:
     assert found == {"a": 1}
     assert seconds < 1
     assert SCORING > 1
+
+
+def test_a_network_that_learns_from_pictures_comes_before_others_that_find_more_per_minute() -> None:
+    learner = replace(somebody("learner", strength=0.1), learns=True)
+    prices, trainings = {**PRICES, "learner": 40.0}, {**ONCE, "learner": 1}
+    assert choose([*PEOPLE, learner], prices, trainings, 90).chosen == ("useful", "quick", "other", "learner")
+    assert "learner" not in choose([*PEOPLE, learner], prices, trainings, 60).chosen

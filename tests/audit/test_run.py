@@ -160,3 +160,16 @@ def test_a_budget_picks_who_fits_names_the_others_and_is_kept(
     again = Audit(Subject.of(data, Untouched()), tmp_path / "other", asked, cache, None)
     able, unable = again._able()
     assert again._plan(able, unable).chosen == ("recogniser", "grid")  # the cache has it: not reckoned again
+
+
+def test_pictures_do_not_pass_where_no_network_that_learns_from_them_took_part(
+    data: Dataset, cache: Path, tmp_path: Path
+) -> None:
+    black = Subject.of(data, BlackFrames())
+    alone = audit(black, tmp_path / "asked", world.settings(), cache=cache)
+    assert alone.verdict.privacy == "PASS"  # nobody else was asked for
+    short = audit(black, tmp_path / "short", world.settings("frames", budget=0.05), cache=cache)
+    assert [one.name for one in short.left_out if "did not fit" in one.reason] == ["frames"]
+    assert short.verdict.privacy == "NOT MEASURABLE"
+    assert any("no network that learns from the pictures" in reason for reason in short.verdict.reasons)
+    assert short.exit_code == 2  # the utility fails

@@ -72,6 +72,9 @@ class Participant:
     judged: bool = True
     sides: tuple[Which, ...] = WHICH  # without a raw side it is a risk by itself, compared with nothing
     grid: str = ALL  # the clips whose features it reads
+    learns: bool = (
+        False  # a network that learns from the pictures themselves: a frozen encoder misses what it finds
+    )
 
     def excuse(self, subject: Subject, stores: Stores) -> str:
         if self.reads == "clips" and subject.anonymized.clips is None:
@@ -362,6 +365,7 @@ PARTICIPANTS = (
         _on_pictures,
         _frames,
         needs.attributes,
+        learns=True,
     ),
     Participant(
         "clips",
@@ -373,6 +377,7 @@ PARTICIPANTS = (
         _on_pictures,
         _clips,
         needs.attributes,
+        learns=True,
     ),
     Participant(
         "frames-raw",
@@ -395,6 +400,7 @@ PARTICIPANTS = (
         _on_pictures,
         lambda gpu: replace(_frames(gpu), knowledge="fine-tuned"),
         needs.attributes,
+        learns=True,
     ),
     Participant(
         "clips-tuned",
@@ -406,6 +412,7 @@ PARTICIPANTS = (
         _on_pictures,
         lambda gpu: replace(_clips(gpu), knowledge="fine-tuned"),
         needs.attributes,
+        learns=True,
     ),
     Participant(
         RECONSTRUCTION,
@@ -417,6 +424,7 @@ PARTICIPANTS = (
         _by_reconstruction,
         _reconstruction,
         needs.attributes,
+        learns=True,
     ),
     Participant(
         "inversion",
@@ -450,6 +458,7 @@ PARTICIPANTS = (
         _by_identity,
         _identity,
         needs.people,
+        learns=True,
     ),
     Participant(
         "gait",

@@ -21,7 +21,7 @@ import json
 import re
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -352,6 +352,7 @@ class Audit:
             scoring.question(name, role, sides, rules, judged=judged, draws=draws)  # type: ignore[arg-type]
             for (name, role, judged), sides in asked.items()
         )
+        questions = tuple(self._doubted(one) for one in questions)
         questions = (*questions, *self._unanswered(questions, chosen))
         verdict = scoring.verdict(questions)
         risks = risk.of(
@@ -362,6 +363,22 @@ class Audit:
         missing = (*self.reasons, *self.subject.notes, *single)
         metrics = self._metrics(verdict, questions, risks, plan, missing)
         return Result(verdict, questions, risks, plan.left_out, missing, metrics)
+
+    def _doubted(self, made: Question) -> Question:
+        """A question about pictures that passes, but not on the word of frozen features alone."""
+        learners = {
+            one.name
+            for one in self.settings.participants
+            if one.question == made.name and one.learns and not one.excuse(self.subject, self.stores)
+        }
+        counted = {attempt.name.partition("/")[0] for attempt in made.attempts if not attempt.void}
+        if made.role != "attack" or made.verdict != "PASS" or not learners or learners & counted:
+            return made
+        reason = (
+            f"{made.reason}; but no network that learns from the pictures themselves could show anything, and what it "
+            f"would find is not known ({', '.join(sorted(learners))}: see who was left out; a larger budget asks them)"
+        )
+        return replace(made, verdict="NOT MEASURABLE", reason=reason)
 
     def _unanswered(self, questions: Sequence[Question], chosen: Sequence[Participant]) -> list[Question]:
         """Questions of participants that nobody who took part could answer."""
