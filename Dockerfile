@@ -1,7 +1,7 @@
 # Videoveil on a CPU, as a user without rights. The same image serves (`veil serve`) and restreams (`veil anonymize`).
 #
 #   docker build -t videoveil .        # --build-arg PIP_EXTRA_INDEX_URL=…: an index with torch built for CPUs
-#   docker run --rm -v "$PWD:/work" videoveil anonymize /work/in.mp4 /work/out.mp4 --with blur
+#   docker run --rm -v "$PWD:/videos" videoveil anonymize /videos/in.mp4 /videos/out.mp4 --with blur
 
 FROM python:3.11.14-slim-bookworm AS build
 ARG PIP_EXTRA_INDEX_URL
