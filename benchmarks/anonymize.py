@@ -5,9 +5,11 @@
 
 The clip is theatre footage at 1280×720. Everything runs in processes of its own on the same cores, in turn, and is
 timed from start to end on a short and on a long clip: the difference of the two is the speed without starting up, which
-is what a long video sees; the whole time of the long clip is told too. `deface` is a program of another environment (it
-brings its own OpenCV), with its onnxruntime backend and its usual settings. `--inner` is the longest side of what the
-network looks at (0: the whole picture).
+is what a long video sees; the whole time of the long clip is told too. The engine is chosen once, by a run on the long
+clip that is not timed, since a short clip may be given another one and measuring engines is part of no frame. The
+network alone is what computes and nothing else: pictures of its size in, pictures of its size out, by as many threads
+as in the pipeline. `deface` is a program of another environment (it brings its own OpenCV), with its onnxruntime
+backend and its usual settings. `--inner` is the longest side of what the network looks at (0: the whole picture).
 
 `--memory` takes a video of `--minutes` and one of a single minute through the same pipeline and compares the peaks.
 Ends with 1 if a goal is missed.
@@ -141,30 +143,37 @@ def compare(name: str, short: list[Timed], long: list[Timed], frames: tuple[int,
 
 
 def compute_only(model: str, clip: Path, inner: int, engine: str, seconds: float) -> float:
-    """Frames per second of the network and nothing else, in this process: decoded pictures in, pictures out."""
+    """Frames per second of the network and nothing else, in this process, with the threads of the pipeline."""
+    import cv2
+
     from videoveil.anonymizers.named import open_anonymizer
     from videoveil.media.reader import open_video
-    from videoveil.pipeline.engines import Workshop
+    from videoveil.pipeline.engines import HANDS, NetworkWorker, Workshop
     from videoveil.pipeline.options import Options
 
     anonymizer = open_anonymizer(model)
     with open_video(clip) as video:
-        pictures = video.read(list(range(4)))
+        pictures = list(video.read(list(range(4))))
     options = Options(inner=inner, engine=engine)  # type: ignore[arg-type]
-    worker = Workshop().worker(anonymizer, pictures.shape[1:3], None, options)
+    worker = Workshop().worker(anonymizer, pictures[0].shape[:2], None, options, hands=HANDS)
+    assert isinstance(worker, NetworkWorker)
+    network = worker.inner if worker.scaled else worker
+    if worker.scaled:
+        size = worker.engine.size[::-1]
+        pictures = [cv2.resize(picture, size, interpolation=cv2.INTER_AREA) for picture in pictures]
     batch = [pictures[number % 4] for number in range(worker.batch)]
 
-    def run() -> float:
-        worker(batch)
+    def run(hand: int) -> float:
+        network(batch)
         done, began = 0, time.perf_counter()
         while done < 3 or time.perf_counter() - began < seconds:
-            worker(batch)
+            network(batch)
             done += 1
         return done * worker.batch / (time.perf_counter() - began)
 
-    # in a thread beside the main one, as in the pipeline: OpenMP's threads wait differently for each other there
-    with ThreadPoolExecutor(1) as pool:
-        return pool.submit(run).result()
+    # in threads beside the main one, as in the pipeline: OpenMP's threads wait differently for each other there
+    with ThreadPoolExecutor(worker.hands, initializer=worker.begin) as pool:
+        return sum(pool.map(run, range(worker.hands)))
 
 
 # --- what is measured ---------------------------------------------------------------------------------------
@@ -179,26 +188,29 @@ def speed(options: argparse.Namespace, folder: Path) -> tuple[list[Row], dict[st
     clips = [shoot(folder / f"{count}.mp4", options.size[0], options.size[1], count) for count in frames]
     ours: dict[int, tuple[list[Timed], list[Timed]]] = {inner: ([], []) for inner in options.inner}
     theirs: tuple[list[Timed], list[Timed]] = ([], [])
-    reports: dict[int, dict[str, Any]] = {}
+    target = folder / "veiled.mp4"
+    reports = {
+        inner: veil(clips[1], target, model, "--inner", str(inner), "--engine", options.engine)[1]
+        for inner in options.inner
+    }
+    engines = {inner: str(report["engine"]["name"]) for inner, report in reports.items()}
     network: dict[int, list[float]] = {inner: [] for inner in options.inner}
     for _ in range(options.rounds):  # in turn, so that a busy moment hits all of them
         for place, clip in enumerate(clips):
             for inner in options.inner:
-                chosen = ("--inner", str(inner), "--engine", options.engine)
-                found, reports[inner] = veil(clip, folder / "veiled.mp4", model, *chosen)
+                chosen = ("--inner", str(inner), "--engine", engines[inner])
+                found, reports[inner] = veil(clip, target, model, *chosen)
                 ours[inner][place].append(found)
             if options.deface:
-                target = str(folder / "deface.mp4")
-                command = [options.deface, str(clip), "-o", target, "--backend", "onnxrt"]
+                command = [options.deface, str(clip), "-o", str(folder / "deface.mp4"), "--backend", "onnxrt"]
                 theirs[place].append(timed(command))
         for inner in options.inner:
-            engine = str(reports[inner]["engine"]["name"])
-            network[inner].append(compute_only(model, clips[0], inner, engine, options.seconds))
+            network[inner].append(compute_only(model, clips[0], inner, engines[inner], options.seconds))
     rows, alone = [], {}
     for inner, (short, long) in ours.items():
         made = reports[inner]
         name = f"veil, width {options.width}, {'all pixels' if not inner else f'inner {inner}'}"
-        facts = {"engine": str(made["engine"]["name"]), "bottleneck": str(made["bottleneck"])}
+        facts = {"engine": engines[inner], "bottleneck": str(made["bottleneck"])}
         rows.append(compare(name, short, long, frames, **facts))
         alone[name] = statistics.median(network[inner])
     if options.deface:

@@ -1,4 +1,4 @@
-"""Mean and 95 % interval of a few repetitions."""
+"""95 % intervals: of a few repetitions, and over test items and seeds."""
 
 from __future__ import annotations
 
@@ -6,6 +6,11 @@ from collections.abc import Sequence
 
 import numpy as np
 from scipy import stats
+
+from videoveil.audit.scoring import Drawn, Draws, Estimate, Rules, draw
+from videoveil.tasks.outcomes import Outcome
+
+DRAWS = Draws(Rules())
 
 
 def interval(values: Sequence[float]) -> tuple[float, float, float]:
@@ -22,3 +27,13 @@ def show(values: Sequence[float], scale: float = 100) -> str:
     mean, low, high = interval(values)
     mean, low, high = scale * mean, scale * max(low, 0.0), scale * min(high, 1.0)
     return f"{mean:.1f} [{low:.1f}, {high:.1f}]" if len(values) > 1 else f"{mean:.1f}"
+
+
+def drawn(outcomes: Sequence[Outcome]) -> Drawn:
+    """The mean over seeds, and a bootstrap of it over test items and seeds; the same items, the same draws."""
+    return draw(outcomes, DRAWS)[0]
+
+
+def estimate(value: float, values: np.ndarray) -> Estimate:
+    """A figure and the middle 95 % of its draws."""
+    return DRAWS.interval(value, values)

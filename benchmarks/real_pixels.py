@@ -10,7 +10,8 @@ of the training faces). Faces at 112² fill the frame, which no face in a
 clip does: they are an easy target. Who has pairs of raw and published frames trains a UNet to draw the raw ones:
 of clips in decibels, of faces with attackers who look at what was drawn. `--limit` takes a few items only, to try the
 script; its numbers mean nothing.
-Finished parts are not done again. Writes OUT/results.json, prints Markdown.
+Finished parts are not done again. Every part keeps what was said of each test item; intervals are 95 % of a bootstrap
+over test items and seeds, those of shares paired by item. Writes OUT/results.json, prints Markdown.
 """
 
 from __future__ import annotations
@@ -20,21 +21,22 @@ import json
 import multiprocessing
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from benchmarks.intervals import interval
+from benchmarks import intervals
 from benchmarks.pixel_rows import RAW, Row, Scale, rows
 from benchmarks.real_data import actions, faces
 from videoveil import files
-from videoveil.attacks.attributes import leakage
 from videoveil.attacks.reconstruction import ReconstructionAttack, ReconstructionConfig
+from videoveil.tasks import outcomes
 from videoveil.tasks.base import Clips
+from videoveil.tasks.outcomes import Outcome
 from videoveil.training.minimax_settings import Start
 
 REAL = Scale(
@@ -67,7 +69,14 @@ DRAWING = ReconstructionConfig(
     checkpoint_every=1000,
 )
 STRIDE = 1  # the clips have half the frame rate of the originals
-PARTS = ("action", "faces", "drawn", "drawn_faces")
+ABOUT = {
+    "action": "",
+    "faces": "",
+    "drawn": "psnr_unet",
+    "drawn_faces": "attributes",
+}  # how their figures begin
+PARTS = tuple(ABOUT)
+Said = Mapping[str, Outcome]
 LEFT_OUT = ("blacken", "strong blur", "weak blur", "VITA, told")  # they need boxes, or labels of the clips
 
 
@@ -101,7 +110,7 @@ def work(job: Job) -> str:
         path = job.place / f"{part}.json"
         if not path.is_file():
             parts = {"action": action, "faces": attack, "drawn": drawn_clips, "drawn_faces": drawn_faces}
-            files.write_json(path, parts[part](job, seen))
+            keep(path, parts[part](job, seen))
         value = json.loads(path.read_text())["value"]
         said.append(f"{part} {value if part == 'drawn' else 100 * value:.1f}")
     return f"seed {job.seed} {job.row}: {', '.join(said)} ({time.perf_counter() - began:.0f} s)"
@@ -121,8 +130,9 @@ def anonymizer(job: Job) -> Any:
     return fit_pixel(recipe, source, job.place / "run", seed=job.seed, device=job.device).anonymizer
 
 
-def action(job: Job, seen: Any) -> dict[str, Any]:
-    from videoveil.tasks.action.network import ActionNetwork, NetworkConfig
+def action(job: Job, seen: Any) -> Said:
+    from videoveil.audit import utilities
+    from videoveil.tasks.action.network import NetworkConfig
 
     config = NetworkConfig(
         encoder=REAL.utility,
@@ -136,12 +146,11 @@ def action(job: Job, seen: Any) -> dict[str, Any]:
         checkpoint_every=1000,
     )
     source = Clips(actions(job.data, job.limit), "train", seen)
-    fitted = ActionNetwork(config).fit(source, seed=job.seed, device=job.device)
-    found = fitted.score(source.with_split("test"))
-    return {"value": found.headline.value, "chance": found.headline.chance, **found.to_json()}
+    sides = source, source.with_split("test")
+    return {"r3d.18": utilities.network(*sides, config, seed=job.seed, device=job.device)}
 
 
-def attack(job: Job, seen: Any) -> dict[str, Any]:
+def attack(job: Job, seen: Any) -> Said:
     from videoveil.attacks.frames import FrameAttack, FrameConfig
 
     config = FrameConfig(
@@ -157,70 +166,92 @@ def attack(job: Job, seen: Any) -> dict[str, Any]:
     )
     source = Clips(faces(job.data, job.limit), "train", seen)
     fitted = FrameAttack(config).fit(source, seed=job.seed, device=job.device)
-    found = fitted.score(source.with_split("test"))
-    return {"value": found.headline.value, "chance": found.headline.chance, **found.to_json()}
+    return fitted.outcomes(source.with_split("test"))
 
 
-def drawn_clips(job: Job, seen: Any) -> dict[str, Any]:
+def drawn_clips(job: Job, seen: Any) -> Said:
     """How near to raw clips somebody comes who learns from pairs of raw and published ones, in decibels."""
-    return drawn(
-        job, Clips(actions(job.data, job.limit), "train", seen), replace(DRAWING, networks=()), "psnr_unet"
-    )
+    return drawn(job, Clips(actions(job.data, job.limit), "train", seen), replace(DRAWING, networks=()))
 
 
-def drawn_faces(job: Job, seen: Any) -> dict[str, Any]:
+def drawn_faces(job: Job, seen: Any) -> Said:
     """The same with faces, and what attackers find in what was drawn."""
-    return drawn(job, Clips(faces(job.data, job.limit), "train", seen), DRAWING, "attributes")
+    return drawn(job, Clips(faces(job.data, job.limit), "train", seen), DRAWING)
 
 
-def drawn(job: Job, source: Clips, config: ReconstructionConfig, first: str) -> dict[str, Any]:
+def drawn(job: Job, source: Clips, config: ReconstructionConfig) -> Said:
     config = replace(config, workers=job.workers)
     fitted = ReconstructionAttack(config).fit(source, seed=job.seed, device=job.device)
-    measures = {name: one.measure() for name, one in fitted.outcomes(source.with_split("test")).items()}
-    best = max((m for name, m in measures.items() if name.startswith(first)), key=lambda m: m.value or 0.0)
+    return fitted.outcomes(source.with_split("test"))
+
+
+def keep(path: Path, said: Said) -> None:
+    """What was said of every test item, and the figures; the JSON file is last: where it is, everything is."""
+    measures = {name: one.measure() for name, one in said.items()}
+    best = best_of(path.stem, {name: one.value or 0.0 for name, one in measures.items()})
+    outcomes.save(path.with_suffix(".npz"), dict(said))
     shown = {name: {"value": one.value, "chance": one.chance} for name, one in measures.items()}
-    return {"value": best.value, "chance": best.chance, "measures": shown}
+    files.write_json(path, {"best": best, **shown[best], "measures": shown})
 
 
-def table(out: Path, names: Sequence[str], seeds: Sequence[int], job: Job) -> tuple[str, dict[str, Any]]:
-    found: dict[str, Any] = {}
-    for name in names:
-        places = [replace(job, row=name, seed=seed).place for seed in seeds]
-        for part in PARTS:
-            paths = [place / f"{part}.json" for place in places]
-            if all(path.is_file() for path in paths):
-                found.setdefault(name, {})[part] = [json.loads(path.read_text()) for path in paths]
+def best_of(part: str, values: Mapping[str, float]) -> str:
+    """Whose figure counts: the highest of those that the part is about, single views before whole videos."""
+    asked = {name: value for name, value in values.items() if name.startswith(ABOUT[part])}
+    return max(sorted(asked, key=len), key=lambda name: asked[name])
+
+
+def read(places: Sequence[Path], part: str) -> intervals.Drawn | None:
+    """A part over its seeds, by whoever does best in the mean of them; None where a seed lacks it."""
+    paths = [place / f"{part}.npz" for place in places]
+    if not all(path.is_file() for path in paths):
+        return None
+    said = [outcomes.load(path) for path in paths]
+    means = {name: sum(one[name].measure().value or 0.0 for one in said) / len(said) for name in said[0]}
+    best = best_of(part, means)
+    return intervals.drawn([one[best] for one in said])
+
+
+def table(names: Sequence[str], seeds: Sequence[int], job: Job) -> tuple[str, dict[str, Any]]:
+    """Markdown, and the same as JSON."""
+    found: dict[str, dict[str, Any]] = {}
+    raw = {part: read([replace(job, seed=seed).place for seed in seeds], part) for part in PARTS}
     lines = [
         "| anonymizer | action top-1 | kept, % | faces, cMAP | leakage | clips drawn again, dB |"
         " faces drawn again, cMAP | leakage |",
         "|---|---|---|---|---|---|---|---|",
     ]
-    for name, parts in found.items():
-        cells = [
-            cell for part in PARTS for cell in _cells(part, parts.get(part), found.get(RAW, {}).get(part))
-        ]
-        lines.append(f"| {name} | {' | '.join(cells)} |")
+    for name in names:
+        places = [replace(job, row=name, seed=seed).place for seed in seeds]
+        cells: dict[str, Any] = {}
+        for part in PARTS:
+            cells |= _cells(part, read(places, part), raw[part])
+        found[name] = {key: None if one is None else asdict(one) for key, one in cells.items()}
+        lines.append(f"| {name} | {' | '.join(_shown(key, one) for key, one in cells.items())} |")
     return "\n".join(lines), found
 
 
-def _cells(part: str, mine: Any, raw: Any) -> list[str]:
+def _cells(part: str, mine: intervals.Drawn | None, raw: intervals.Drawn | None) -> dict[str, Any]:
     """The figure of a part and, but for decibels, what that is of raw."""
+    share = {"action": "kept", "faces": "leakage", "drawn_faces": "drawn_leakage"}.get(part)
     if mine is None or raw is None:
-        return ["–"] if part == "drawn" else ["–", "–"]
-    if part == "drawn":
-        return [_cell([one["value"] for one in mine], 1)]
-    pairs = [(one["value"], other["value"], other["chance"]) for one, other in zip(mine, raw)]
-    beside = (
-        _cell([100 * value / of for value, of, _ in pairs], 1)
-        if part == "action"
-        else _cell([leakage(*pair) for pair in pairs], 2)
-    )
-    return [_cell([100 * one["value"] for one in mine], 1), beside]
+        return {part: None, **({share: None} if share else {})}
+    value = intervals.estimate(mine.value, mine.values)
+    if share is None:
+        return {part: value}
+    if share == "kept":
+        kept = intervals.estimate(mine.value / raw.value, mine.values / raw.values)
+        return {part: value, share: kept}
+    above = (mine.value - raw.chance) / (raw.value - raw.chance)
+    many = (mine.values - raw.chances) / (raw.values - raw.chances)
+    return {part: value, share: intervals.estimate(above, many)}
 
 
-def _cell(values: Sequence[float], digits: int) -> str:
-    mean, low, high = interval(list(values))
-    return f"{mean:.{digits}f}" + ("" if len(values) < 2 else f" [{low:.{digits}f}, {high:.{digits}f}]")
+def _shown(key: str, one: Any) -> str:
+    if one is None:
+        return "–"
+    scale, digits = (1, 2) if key.endswith("leakage") else (1, 1) if key == "drawn" else (100, 1)
+    low, high = (f"{scale * end:.{digits}f}" for end in (one.low, one.high))
+    return f"{scale * one.value:.{digits}f} [{low}, {high}]"
 
 
 def main() -> None:
@@ -246,7 +277,7 @@ def main() -> None:
     with ProcessPoolExecutor(asked.jobs, mp_context=multiprocessing.get_context("spawn")) as pool:
         for future in as_completed([pool.submit(work, job) for job in jobs]):
             print(future.result() if not future.exception() else f"FAILED {future.exception()!r}", flush=True)
-    text, found = table(asked.out, names, asked.seeds, first)
+    text, found = table(names, asked.seeds, first)
     files.write_json(asked.out / "results.json", {"seeds": asked.seeds, "limit": asked.limit, "rows": found})
     print(text)
 

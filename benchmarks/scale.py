@@ -3,11 +3,12 @@
     python benchmarks/scale.py RATES.json [--hours 1000] [--accelerators 8] [--cores 16] [--chunk 3000] [--mtbf 24]
 
 RATES.json has frames per second of one core or one accelerator, each stage alone, and what a chunk costs beside:
-{"decode": 420, "anonymize": 800, "encode": 150, "start": 10, "chunk": 0.5}; `benchmarks/anonymize.py --rates` measures
-them. The simulation hands out the chunks of `pipeline.corpus` one by one: a worker has one accelerator and its share of
-the cores, whose stages overlap, so a chunk takes as long as its slowest stage, plus what it costs beside. Workers die
-at random, every `--mtbf` hours each, lose the chunk they are at and start again. Lengths of videos are log-normal
-around `--minutes`. Prints how long it takes, what limits it, and how it grows; nothing of it is measured but the rates.
+{"decode": 420, "anonymize": 800, "check": 300, "encode": 150, "start": 10, "chunk": 0.5}; `benchmarks/rates.py`
+measures them. The simulation hands out the chunks of `pipeline.corpus` one by one: a worker has one accelerator and its
+share of the cores, which decode, check and code together while the accelerator computes, so a chunk takes as long as
+the slower of the two, plus what it costs beside. Workers die at random, every `--mtbf` hours each, lose the chunk they
+are at and start again. Lengths of videos are log-normal around `--minutes`. Prints how long it takes, what limits it,
+and how it grows; nothing of it is measured but the rates.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from benchmarks.intervals import interval
 from videoveil.pipeline.corpus import bounds
 
 RATE = 25  # frames per second of the videos
-STAGES = ("decode", "anonymize", "encode")
+STAGES = ("cores", "accelerator")
 
 
 @dataclass(frozen=True)
@@ -38,6 +39,7 @@ class Machine:
 
     decode: float  # of one core
     anonymize: float  # of one accelerator
+    check: float  # of one core
     encode: float  # of one core
     start: float
     chunk: float
@@ -56,13 +58,9 @@ class Cluster:
 
 
 def stage_rates(machine: Machine, cores: int) -> dict[str, float]:
-    """Frames per second of each stage of one worker; its cores are shared out so that decoder and encoder keep step."""
-    for_decoding = cores * machine.encode / (machine.encode + machine.decode)
-    return {
-        "decode": machine.decode * for_decoding,
-        "anonymize": machine.anonymize,
-        "encode": machine.encode * (cores - for_decoding),
-    }
+    """Frames per second of one worker's cores, which do everything but the network, and of its accelerator."""
+    seconds = 1 / machine.decode + 1 / machine.check + 1 / machine.encode
+    return {"cores": cores / seconds, "accelerator": machine.anonymize}
 
 
 def simulate(

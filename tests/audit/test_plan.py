@@ -3,11 +3,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from videoveil.audit.plan import RESERVE, SCORING, Enough, LeftOut, Plan, Stopwatch, choose, cost
+from videoveil.audit.plan import RESERVE, SCORING, LeftOut, Plan, choose, cost
 from videoveil.audit.registry import Participant
 
 
@@ -61,26 +60,6 @@ def test_a_plan_never_costs_more_than_the_budget_unless_it_must(
 def test_a_plan_comes_back_from_json() -> None:
     plan = Plan(("a",), (LeftOut("b", "because"),), {"a": 1.5})
     assert Plan.from_json(plan.to_json()) == plan
-
-
-class Clock:
-    now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
-def test_a_training_is_stopped_once_its_cost_is_known() -> None:
-    clock, steps = Clock(), []
-    watch = Stopwatch(2.0, clock)
-    clock.now = 5.0  # setting up
-    with pytest.raises(Enough):
-        for step in range(1, 101):
-            clock.now += 1.0
-            steps.append(step)
-            watch(step, 100, 0.0)
-    assert len(steps) == 3
-    assert watch.reckoned == 6 + 99  # the first step ended after 6 seconds, 99 more take one each
 
 
 def test_what_is_over_at_once_is_kept() -> None:

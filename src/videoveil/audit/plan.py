@@ -6,16 +6,16 @@ that a clock which runs a little differently does not change what is measured.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from videoveil.audit.registry import Answers, Participant
+from videoveil.audit.stopwatch import TRYING, Stopwatch
 from videoveil.tasks.base import Progress
+from videoveil.training.supervised import Enough
 
-TRYING = 2.0  # seconds of steps after the first one, from which the rest is reckoned
-SCORING = 1.15  # what scoring adds to training
+SCORING = 1.15  # what looking at held-out and at test videos adds to training
 RESERVE = 0.95  # of a budget that is planned with
 
 
@@ -44,39 +44,14 @@ class Plan:
         return cls(tuple(value["chosen"]), left, value["seconds"])
 
 
-class Enough(Exception):
-    pass
-
-
-class Stopwatch:
-    """A progress callback that stops a training once its cost can be reckoned."""
-
-    def __init__(self, trying: float = TRYING, clock: Callable[[], float] = time.perf_counter):
-        self.trying, self.clock = trying, clock
-        self.began = clock()
-        self.first: tuple[float, int] | None = None
-        self.reckoned = 0.0
-
-    def __call__(self, done: int, total: int, value: float) -> None:
-        now = self.clock()
-        if self.first is None:
-            self.first = (now, done)
-            return
-        moment, step = self.first
-        if now - moment >= self.trying and done > step:
-            each = (now - moment) / (done - step)
-            self.reckoned = (moment - self.began) + each * (total - step)
-            raise Enough
-
-
 def cost(run: Callable[[Progress], Answers], trying: float = TRYING) -> tuple[float, Answers | None]:
-    """Seconds that a training takes, and what it found where it was over before it could be stopped."""
+    """Seconds that an attack takes, and what it found where it was over before it could be stopped."""
     watch = Stopwatch(trying)
     try:
         found = run(watch)
     except Enough:
-        return SCORING * watch.reckoned, None
-    return watch.clock() - watch.began, found
+        return SCORING * watch.seconds, None
+    return watch.seconds, None if watch.cut_off else found
 
 
 def choose(

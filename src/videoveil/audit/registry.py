@@ -20,6 +20,7 @@ from videoveil.attacks.inversion import InversionAttack, InversionConfig
 from videoveil.attacks.membership import MembershipConfig
 from videoveil.attacks.reconstruction import ReconstructionAttack, ReconstructionConfig
 from videoveil.audit import grid, members, needs, people, utilities
+from videoveil.audit.stopwatch import Stopwatch
 from videoveil.audit.subject import ALL, DENSE, WHICH, Stores, Subject, Which
 from videoveil.errors import UsageError
 from videoveil.tasks.action.network import NetworkConfig
@@ -51,6 +52,11 @@ class Trial:
         if shown is None:
             raise UsageError("audit: this side has features, no pictures")
         return shown.with_split(split or None)
+
+    def learnt(self) -> None:
+        """To be said between learning and scoring: who only asks how long it takes has seen enough."""
+        if isinstance(self.progress, Stopwatch):
+            self.progress.learnt()
 
     def features(self, split: str, which: Which | None = None, grid: str = ALL) -> Features:
         return self.stores.features(which or self.which, split or None, grid)
@@ -97,6 +103,7 @@ def _on_features(trial: Trial, config: AttackConfig) -> Answers:
     fitted = task.fit(
         trial.features(trial.subject.train), seed=trial.seed, device="cpu", progress=trial.progress
     )
+    trial.learnt()
     return fitted.outcomes(trial.features(trial.subject.test))
 
 
@@ -106,6 +113,7 @@ def _on_pictures(trial: Trial, config: Any) -> Answers:
     fitted = kind(config, trial.subject.labels, raw=raw).fit(
         trial.clips(trial.subject.train), seed=trial.seed, device=trial.device, progress=trial.progress
     )
+    trial.learnt()
     found: Answers = fitted.outcomes(trial.clips(trial.subject.test))
     return found
 
@@ -116,6 +124,7 @@ def _by_identity(trial: Trial, config: IdentityConfig) -> Answers:
     fitted = task.fit(
         trial.clips(trial.subject.train), seed=trial.seed, device=trial.device, progress=trial.progress
     )
+    trial.learnt()
     return fitted.outcomes(trial.clips(trial.subject.test))
 
 
@@ -124,6 +133,7 @@ def _by_identity_in_features(trial: Trial, config: IdentityConfig) -> Answers:
     fitted = task.fit(
         trial.features(trial.subject.train), seed=trial.seed, device="cpu", progress=trial.progress
     )
+    trial.learnt()
     return fitted.outcomes(trial.features(trial.subject.test))
 
 
@@ -136,6 +146,7 @@ def _by_reconstruction(trial: Trial, config: ReconstructionConfig) -> Answers:
     fitted = task.fit(
         trial.clips(trial.subject.train), seed=trial.seed, device=trial.device, progress=trial.progress
     )
+    trial.learnt()
     if trial.model is not None:
         fitted.save(trial.model)
     return fitted.outcomes(trial.clips(trial.subject.test))
@@ -147,6 +158,7 @@ def _by_inversion(trial: Trial, config: InversionConfig) -> Answers:
     fitted = task.fit(
         trial.features(trial.subject.train), seed=trial.seed, device=trial.device, progress=trial.progress
     )
+    trial.learnt()
     return fitted.outcomes(trial.features(trial.subject.test))
 
 

@@ -34,6 +34,10 @@ EXPLODED = 10.0  # an epoch whose loss is this many times the first one's has le
 FREE_TO_CHANGE = ("checkpoint_every",)  # of the schedule; when a run is saved does not change what it learns
 
 
+class Enough(Exception):
+    """Raised by a progress callback: this training ends here, with what it has learnt."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Schedule:
     """How long and how fast. Batches count over all processes."""
@@ -202,8 +206,11 @@ class Loop:
                 if schedule.over(self._losses()):
                     break
                 self.train_mode(wrapped)
-                with self._own_randomness(epoch):
-                    record = self._epoch(wrapped, stepper, epoch)
+                try:
+                    with self._own_randomness(epoch):
+                        record = self._epoch(wrapped, stepper, epoch)
+                except Enough:
+                    break
                 self._share_statistics()
                 self.history.append({"epoch": epoch, **record})
                 self._require_sane()
