@@ -117,7 +117,8 @@ def cross_validated(store: FeatureStore, dataset: Dataset, seed: int, device: st
     source = {item.id: item.extra["source"] for item in dataset}
     videos = list(mgfn.from_store(store, dataset.name, with_truth=True))
     config = replace(mgfn.small(), checkpoint_every=30)
-    found, scored = [], {}
+    found: list[Any] = []
+    scored: dict[str, Any] = {}
     for part in folds(dataset, seed):
         train = [replace(v, truth=None) for v in videos if source[v.id] not in part]
         test = [v for v in videos if source[v.id] in part]

@@ -189,7 +189,7 @@ def test_a_run_whose_process_was_killed_goes_on_to_the_same_bytes(
         stdout=subprocess.PIPE,
         text=True,
         cwd=here,
-        env={**os.environ, "PYTHONPATH": str(here)},
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(here), os.environ.get("PYTHONPATH", "")])},
     )
     assert process.stdout is not None
     assert process.stdout.readline() == "now\n"

@@ -289,7 +289,12 @@ def test_two_processes_play_one_game_with_everybodys_negatives(tmp_path: Path) -
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
     here = Path(__file__).parents[2]
     # two processes cannot share one GPU
-    environment = {**os.environ, "PYTHONPATH": str(here), "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
+    environment = {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join([str(here), os.environ.get("PYTHONPATH", "")]),
+        "OMP_NUM_THREADS": "1",
+        "CUDA_VISIBLE_DEVICES": "",
+    }
     done = subprocess.run(
         [*command, str(script), str(tmp_path)],
         capture_output=True,

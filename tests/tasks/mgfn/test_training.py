@@ -180,7 +180,11 @@ def test_two_processes_end_with_one_set_of_weights(tmp_path: Path) -> None:
     script.write_text(TWO)
     root = Path(__file__).parents[3]
     run = tmp_path / "run"
-    environment = {**os.environ, "PYTHONPATH": str(root), "OMP_NUM_THREADS": "1"}
+    environment = {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join([str(root), os.environ.get("PYTHONPATH", "")]),
+        "OMP_NUM_THREADS": "1",
+    }
     done = subprocess.run(
         [sys.executable, str(script), str(run)], env=environment, capture_output=True, text=True, timeout=200
     )
