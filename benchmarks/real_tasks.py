@@ -138,7 +138,8 @@ def linear(
     means: dict[str, np.ndarray], labels: dict[str, int], source: dict[str, str], parts: list[set[str]]
 ) -> dict[str, Any]:
     """Logistic regression on clip means, fold by fold."""
-    areas, scored = [], {}
+    areas: list[Any] = []
+    scored: dict[str, Any] = {}
     for part in parts:
         train, test = ([i for i in means if (source[i] in part) is held_out] for held_out in (False, True))
         model = make_pipeline(StandardScaler(), LogisticRegression(C=0.01, max_iter=1000))
