@@ -130,7 +130,7 @@ def on_one_cast(folder: Path, seed: int) -> tuple[dict[str, float], dict[str, fl
         store = FeatureStore.open(folder / place)
         train, test = (Features(store, split=split) for split in ("train", "test"))
         for shown in ("static", "clip"):
-            attack = AttributeAttack(AttackConfig(input=shown, kinds=("mlp2", "kernel")), people)
+            attack = AttributeAttack(AttackConfig(input=shown, kinds=("linear", "kernel")), people)
             score = attack.fit(train, seed=seed, device="cpu").score(test)
             leaks[f"{name}, {'static' if shown == 'static' else 'moving'}"] = float(
                 score.headline.value or 0.0
