@@ -148,7 +148,8 @@ def compute_only(model: str, clip: Path, inner: int, engine: str, seconds: float
 
     from videoveil.anonymizers.named import open_anonymizer
     from videoveil.media.reader import open_video
-    from videoveil.pipeline.engines import HANDS, NetworkWorker, Workshop
+    from videoveil.pipeline.engines import NetworkWorker, Workshop
+    from videoveil.pipeline.hands import HANDS
     from videoveil.pipeline.options import Options
 
     anonymizer = open_anonymizer(model)

@@ -111,20 +111,24 @@ def store_of(job: Job, task: str) -> Any:
 def fit(job: Job) -> str:
     """Make the anonymizer and send the features through it."""
     from videoveil.anonymizers import LatentAnonymizer, NoiseKey
+    from videoveil.anonymizers.named import open_anonymizer
     from videoveil.features.anonymize import anonymize
     from videoveil.features.store import FeatureStore
     from videoveil.recipes import fit as fit_recipe
     from videoveil.tasks.base import Features
 
-    variant = VARIANTS[job.variant]
-    sources = {
-        task: Features(FeatureStore.open(raw_store(job, TWINS[task])), split="train")
-        for task in variant.sources
-    }
-    fit_recipe(variant.recipe, sources, job.place / "run", seed=job.seed, device="cpu")
-    if variant.cross_sample:
-        return "trained; its output depends on the batch and is not stored"
-    anonymizer = LatentAnonymizer.from_pretrained(job.place / "run")
+    if name := model(job.variant):
+        anonymizer = open_anonymizer(name)
+    else:
+        variant = VARIANTS[job.variant]
+        sources = {
+            task: Features(FeatureStore.open(raw_store(job, TWINS[task])), split="train")
+            for task in variant.sources
+        }
+        fit_recipe(variant.recipe, sources, job.place / "run", seed=job.seed, device="cpu")
+        if variant.cross_sample:
+            return "trained; its output depends on the batch and is not stored"
+        anonymizer = LatentAnonymizer.from_pretrained(job.place / "run")
     if anonymizer.wants_noise:
         anonymizer.key = NoiseKey(bytes([job.seed % 256]) * 32)
     for twin in TWINS.values():
@@ -134,7 +138,7 @@ def fit(job: Job) -> str:
 
 def score(job: Job) -> str:
     """Train and score one task or attack on the features of a variant."""
-    if job.variant != RAW and VARIANTS[job.variant].cross_sample:
+    if job.variant in VARIANTS and VARIANTS[job.variant].cross_sample:
         from benchmarks.latent_cross_sample import measure
 
         found = measure(
@@ -218,7 +222,7 @@ class Study:
                     scores += self.scores(seed, variant)
                 else:
                     fits.append(self.job(seed, "fit", variant))
-        fits.sort(key=lambda job: -len(VARIANTS[job.variant].recipe.tasks))  # the longest first
+        fits.sort(key=lambda job: -tasks_of(job.variant))  # the longest first
         self.each([*fits, *scores])
 
     def scores(self, seed: int, variant: str) -> list[Job]:
@@ -267,13 +271,22 @@ class Study:
             raise SystemExit("\n".join(failed))
 
 
+def model(variant: str) -> str:
+    """Of a variant `=NAME`, the anonymizer's name, folder or hub id; empty for others."""
+    return variant[1:] if variant.startswith("=") else ""
+
+
+def tasks_of(variant: str) -> int:
+    return len(VARIANTS[variant].recipe.tasks) if variant in VARIANTS else 0
+
+
 def limited(job: Job, until: float) -> str:
     return work(job) if time.time() < until else ""
 
 
 def parts(variant: str) -> tuple[str, ...]:
     """Which scores a variant gets; the temporal tasks take minutes and are kept for the rows that need them."""
-    if variant == RAW or VARIANTS[variant].everything:
+    if variant not in VARIANTS or VARIANTS[variant].everything:
         return (*UTILITIES, *ATTACKS)
     return ("action", *ATTACKS)
 
@@ -346,7 +359,7 @@ def draw(rows: Any, path: Path) -> None:
     figure, axes = pyplot.subplots(figsize=(11, 6.5), layout="constrained")
     shown = [name for name, found in rows.items() if name != RAW and {"action", *ATTACKS} <= set(found)]
     for number, variant in enumerate(shown, 1):
-        colour, marker = STYLES[VARIANTS[variant].family]
+        colour, marker = STYLES[VARIANTS[variant].family if variant in VARIANTS else "ours"]
         pairs = zip(kept(rows, variant, "static") or (), kept(rows, variant, "moving") or ())
         x, y = interval([max(pair) for pair in pairs]), interval(kept(rows, variant, "action") or ())
         mx, my = x[0], 100 * y[0]
@@ -381,11 +394,13 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, nargs="+", default=[20, 21, 22])
     parser.add_argument("--size", default="small")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
-    parser.add_argument("--variants", nargs="+", choices=list(VARIANTS), default=list(VARIANTS))
+    parser.add_argument("--variants", nargs="+", metavar="NAME", default=list(VARIANTS), help="or =MODEL")
     parser.add_argument("--only-features", action="store_true", help="render and extract, nothing else")
     parser.add_argument("--minutes", type=float, default=float("inf"), help="begin nothing after that long")
     parser.add_argument("--plot", type=Path)
     asked = parser.parse_args()
+    if unknown := [name for name in asked.variants if name not in VARIANTS and not model(name)]:
+        parser.error(f"no variants {', '.join(unknown)}; there are {', '.join(VARIANTS)}, and =MODEL")
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     study = Study(
         asked.out, asked.seeds, asked.size, asked.jobs, asked.variants, time.time() + 60 * asked.minutes

@@ -8,6 +8,7 @@ from typing import Literal
 from videoveil.anonymizers.config import (
     AttentionOnly,
     Erase,
+    Motion,
     Noise,
     Quantise,
     Rank,
@@ -95,6 +96,8 @@ VARIANTS: dict[str, Variant] = {
     "residual + noise": Variant(
         closed(StaticResidual(), Noise(floor=0.3, learned=False, basis="principal")), "mechanism"
     ),
+    "motion": Variant(recipe("veil-motion"), "mechanism", everything=True),
+    "motion, erase moving": Variant(closed(Motion(), Erase(share=1 / 8, source="moving")), "mechanism"),
     "erase static": Variant(recipe("veil-static"), "mechanism", everything=True),
     "erase moving": Variant(closed(Erase(share=1 / 8, source="moving")), "mechanism"),
     # ours

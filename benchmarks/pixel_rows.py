@@ -261,6 +261,11 @@ class Row:
     anomaly: bool = False  # also scored on anomalies
 
 
+def model(row: str) -> str:
+    """Of a row `=NAME`, the anonymizer's name, folder or hub id; empty for other rows."""
+    return row[1:] if row.startswith("=") else ""
+
+
 def scaled(recipe: PixelRecipe, scale: Scale, **changes: Any) -> PixelRecipe:
     """A recipe at the scale of the study: all of one size, one kind of f_T and f_B, the same epochs."""
     own = recipe.settings

@@ -33,7 +33,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from benchmarks.intervals import interval
-from benchmarks.pixel_rows import RAW, SCALES, Row, Scale, candidates, rows
+from benchmarks.pixel_rows import RAW, SCALES, Row, Scale, candidates, model, rows
 from videoveil import files
 from videoveil.attacks.attributes import leakage
 
@@ -60,7 +60,7 @@ class Job:
 
     @property
     def entry(self) -> Row | None:
-        return None if self.row == RAW else {**rows(self.size), **candidates(self.size)}[self.row]
+        return None if self.row == RAW else entry_of(self.row, self.size)
 
     @property
     def place(self) -> Path:
@@ -73,6 +73,11 @@ class Job:
     def twin(self, name: str) -> Path:
         """Where the videos are."""
         return self.folder / name
+
+
+def entry_of(row: str, scale: Scale) -> Row:
+    """A row by name; `=NAME` is an anonymizer that exists, such as one that comes with the package."""
+    return Row("ours", anomaly=True) if model(row) else {**rows(scale), **candidates(scale)}[row]
 
 
 # --- what a process does ------------------------------------------------------------------------------------
@@ -138,9 +143,12 @@ def fit(job: Job) -> str:
 
 
 def anonymizer(job: Job) -> Any:
+    from videoveil.anonymizers.named import open_anonymizer
     from videoveil.anonymizers.pixel import PixelAnonymizer
 
     entry = job.entry
+    if model(job.row):
+        return open_anonymizer(model(job.row))
     if entry is None or entry.recipe is None:
         return None
     return PixelAnonymizer.from_pretrained(job.place / "run")
@@ -279,8 +287,7 @@ class Study:
         return Job(self.out / f"seed{seed}", seed, self.scale, what, row, self.device, self.workers)
 
     def parts(self, row: str) -> list[str]:
-        every = {**rows(SCALES[self.scale]), **candidates(SCALES[self.scale])}
-        whole = row == RAW or every[row].anomaly
+        whole = row == RAW or entry_of(row, SCALES[self.scale]).anomaly
         return [s for s in SCORES if s not in self.without and (whole or s != "anomaly")]
 
     def missing(self, seed: int, row: str) -> list[Job]:
@@ -448,7 +455,6 @@ def draw(found: Any, path: Path, scale: Scale) -> None:
 
     styles = {"classical": ("#666666", "o"), "published": ("#d55e00", "s"), "ours": ("#009e73", "D")}
     figure, axes = pyplot.subplots(figsize=(10, 6), layout="constrained")
-    every = {**rows(scale), **candidates(scale)}
     seen: set[str] = set()
     named = [Named("", 1, 100, 13)]
     strokes: list[tuple[tuple[float, float, float, float], float]] = []
@@ -456,7 +462,7 @@ def draw(found: Any, path: Path, scale: Scale) -> None:
         frames, clips, mine = leaks(found, row, "frames"), leaks(found, row, "clips"), kept(found, row)
         if row == RAW or not frames or not clips or not mine:
             continue
-        family = every[row].family
+        family = entry_of(row, scale).family
         colour, marker = styles[family]
         x, y = interval([max(pair) for pair in zip(frames, clips)]), interval(mine)
         axes.plot(x[1:], (y[0], y[0]), color=colour, alpha=0.3, linewidth=1)
@@ -490,7 +496,9 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--workers", type=int, default=2, help="threads of a job")
     parser.add_argument("--device", default="auto")
-    parser.add_argument("--rows", nargs="+", help="names; 'candidates' for what the default was chosen from")
+    parser.add_argument(
+        "--rows", nargs="+", help="names; 'candidates' for what the default was chosen from; =MODEL"
+    )
     parser.add_argument("--without", nargs="+", default=[], choices=SCORES)
     parser.add_argument("--minutes", type=float, default=float("inf"), help="begin nothing after that long")
     parser.add_argument("--plot", type=Path)
@@ -499,7 +507,7 @@ def main() -> None:
     known = {**rows(scale), **candidates(scale)}
     chosen = asked.rows or list(rows(scale))
     chosen = [n for word in chosen for n in (candidates(scale) if word == "candidates" else [word])]
-    if unknown := [name for name in chosen if name not in known]:
+    if unknown := [name for name in chosen if name not in known and not model(name)]:
         raise SystemExit(f"no rows {', '.join(unknown)}; there are {', '.join(known)}")
     study = Study(
         asked.out,

@@ -30,7 +30,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from benchmarks import intervals
-from benchmarks.pixel_rows import RAW, Row, Scale, rows
+from benchmarks.pixel_rows import RAW, Row, Scale, model, rows
 from benchmarks.real_data import actions, faces
 from videoveil import files
 from videoveil.attacks.reconstruction import ReconstructionAttack, ReconstructionConfig
@@ -117,8 +117,11 @@ def work(job: Job) -> str:
 
 
 def anonymizer(job: Job) -> Any:
+    from videoveil.anonymizers.named import open_anonymizer
     from videoveil.recipes import fit_pixel
 
+    if model(job.row):
+        return open_anonymizer(model(job.row))
     entry = job.entry
     if entry is None:
         return None
@@ -269,7 +272,7 @@ def main() -> None:
     asked = parser.parse_args()
     known = [name for name in rows(REAL) if name not in LEFT_OUT]
     chosen = asked.rows or known
-    if unknown := [name for name in chosen if name not in known]:
+    if unknown := [name for name in chosen if name not in known and not model(name)]:
         raise SystemExit(f"no rows {', '.join(unknown)}; there are {', '.join(known)}")
     names = (RAW, *chosen)
     first = Job(asked.data, asked.out, RAW, 0, asked.device, asked.workers, asked.limit)

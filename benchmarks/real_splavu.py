@@ -10,8 +10,8 @@ DATA holds `hmdb51-12`, `pa-hmdb51`, `utkface` and `kth` (`benchmarks/real_data.
 2. Features of all clips of hmdb51-12 and kth (moving, and six static ones of every video) and of every face.
 3. Anonymizers, fitted and trained on the training videos of hmdb51-12 alone. A recipe is a name that `veil train`
    knows, `NAME@SHARE` (its erasing stage with another share of the width), `NAME+spare` (the directions of the action
-   head are not erased) or `rank-R` (a bottleneck of R numbers, trained for actions and consistency; `rank-R~F` with a
-   floor of F standard deviations of noise behind it).
+   head are not erased), `rank-R` (a bottleneck of R numbers, trained for actions and consistency; `rank-R~F` with a
+   floor of F standard deviations of noise behind it) or `motion-K` (motion only, and K numbers of the still frames).
 4. Scores on raw and on anonymized features. Utility: actions of hmdb51-12, and of KTH, which no anonymizer has seen.
    Attacks, each by the strongest of six attackers that are trained afresh on what would be published: gender, race and
    age group of faces (static clips); PA-HMDB51's attributes of labelled clips, static and moving, in two folds that
@@ -45,7 +45,7 @@ from benchmarks.real_data import Videos
 from benchmarks.real_scores import Found
 from videoveil import files
 from videoveil.anonymizers import LatentAnonymizer
-from videoveil.anonymizers.config import Erase, Noise, Rank, StageConfig
+from videoveil.anonymizers.config import Erase, Motion, Noise, Rank, StageConfig
 from videoveil.anonymizers.keys import NoiseKey
 from videoveil.attacks import SUITE
 from videoveil.data.records import Dataset
@@ -60,6 +60,7 @@ from videoveil.tasks.base import Features
 RECIPES = ("veil", "veil-static", "veil-noise", "veil-tuned", "splavu-hmdb51", "rank-24")
 STATIC = 6
 RANK = re.compile(r"rank-(\d+)(?:~([\d.]+))?")
+MOTION = re.compile(r"motion-(\d+)")
 QUICK = ("linear", "mlp2")  # attackers of the validation
 UTILITY = {"hmdb51": "hmdb51-12 actions", "kth": "KTH actions (unseen)"}
 ATTACKS = {
@@ -72,9 +73,11 @@ ATTACKS = {
 
 
 def find_recipe(name: str) -> LatentRecipe:
-    """A registered recipe, `rank-R` or `rank-R~FLOOR`; one that erases also with `@SHARE`, `+spare` or both."""
+    """A registered recipe, `rank-R[~FLOOR]` or `motion-K`; one that erases also with `@SHARE`, `+spare` or both."""
     if match := RANK.fullmatch(name):
         return bottleneck(name, int(match.group(1)), float(match.group(2) or 0))
+    if match := MOTION.fullmatch(name):
+        return replace(recipe("veil-motion"), name=name, stages=(Motion(int(match.group(1))),))
     rest, spare = name.removesuffix("+spare"), name.endswith("+spare")
     base, at, share = rest.partition("@")
     found = recipe(base)

@@ -51,6 +51,9 @@ LATENT = {
     "veil@0.45+spare": "the same with a share of 0.45",
     "rank-24": "rank 24",
     "rank-24~0.3": "rank 24 and noise 0.3",
+    "motion-0": "`veil-motion`: motion only",
+    "motion-4": "motion, and 4 numbers of the still frames",
+    "motion-8": "motion, and 8 numbers of the still frames",
 }
 GAIT = {
     **RAW,

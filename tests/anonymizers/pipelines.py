@@ -11,6 +11,7 @@ from videoveil.anonymizers import (
     AttentionOnly,
     Erase,
     LatentAnonymizer,
+    Motion,
     Noise,
     NoiseKey,
     Quantise,
@@ -36,6 +37,7 @@ MECHANISMS: dict[str, tuple[StageConfig, ...]] = {
     "noise, principal": (Noise(0.5, basis="principal"),),
     "quantise": (Quantise(5),),
     "static-residual": (StaticResidual(),),
+    "motion, keeping": (Motion(2),),
     "erase": (Erase(9),),
     "erase, both": (Erase(share=1 / 8, source="both"),),
 }

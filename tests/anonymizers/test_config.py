@@ -15,6 +15,7 @@ from videoveil.anonymizers import (
     EncoderReference,
     Erase,
     LatentConfig,
+    Motion,
     Noise,
     Quantise,
     Rank,
@@ -54,7 +55,17 @@ def test_a_configuration_survives_json(
 
 def test_every_kind_of_stage_has_a_name_of_its_own() -> None:
     assert sorted(KINDS) == sorted(
-        ["attention", "attention-only", "mlp", "rank", "noise", "quantise", "static-residual", "erase"]
+        [
+            "attention",
+            "attention-only",
+            "mlp",
+            "rank",
+            "noise",
+            "quantise",
+            "static-residual",
+            "motion",
+            "erase",
+        ]
     )
 
 
@@ -80,6 +91,9 @@ def test_configurations_cannot_be_changed() -> None:
         (lambda: Quantise(levels=1), "levels=1"),
         (lambda: Quantise(percentile=50), "percentile=50"),
         (lambda: StaticResidual(ridge=0), "ridge=0"),
+        (lambda: Motion(keep=-1), "keep=-1"),
+        (lambda: LatentConfig(8, (Motion(keep=8),)), "keep=8"),
+        (lambda: LatentConfig(8, (Rank(4), Motion())), "first"),
         (lambda: Erase(0), "directions=0"),
         (lambda: LatentConfig(64, ()), "at least one stage"),
         (lambda: LatentConfig(60, (Attention(heads=8),)), "60 is no multiple of heads=8"),

@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from tests.pipeline import films
-from videoveil.anonymizers.named import open_anonymizer
+from videoveil import shipped
 from videoveil.anonymizers.pixel import UNet, pixel
 from videoveil.cli import app
 from videoveil.commands.anonymize import kind_of
@@ -137,7 +137,15 @@ def test_the_real_command_in_a_real_process(film: Path, tmp_path: Path) -> None:
     done = subprocess.run([*command, "--with", "downsample:4"], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert "12 frames" in done.stdout
-    done = subprocess.run([*command, "--with", "identity"], capture_output=True, text=True, check=False)
-    assert done.returncode == 2
-    assert "Traceback" not in done.stderr
-    assert open_anonymizer("downsample:4").content_hash()
+    with open_video(tmp_path / "out.mp4") as video:
+        assert video.info.frames == 12
+
+
+def test_without_a_name_it_takes_the_anonymizer_that_comes_with_the_package(
+    film: Path, tmp_path: Path
+) -> None:
+    code, said = veil(film, tmp_path / "out.mp4", "--json")
+    assert code == 0
+    report = json.loads(said)
+    assert report["anonymizer"] == shipped.facts(shipped.DEFAULT)["content_hash"]
+    assert report["frames"] == 12

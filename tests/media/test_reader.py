@@ -32,6 +32,7 @@ from videoveil.errors import (
     UsageError,
 )
 from videoveil.media.limits import Limits
+from videoveil.media.pixels import RgbConverter
 from videoveil.media.reader import Frame, VideoInfo, open_video, probe
 
 from .make import FRAMES, add_sound, encode, picture, seen
@@ -132,6 +133,18 @@ def test_reading_may_start_anywhere(name: str, videos: dict[str, Path]) -> None:
             assert all(
                 (f.image == frames[f.index].image).all() and f.time == frames[f.index].time for f in part
             )
+
+
+@pytest.mark.parametrize("name", ["b-frames.mp4", "mjpeg.avi", "png.mov"])
+def test_decoded_pictures_are_those_that_the_frames_are_made_of(name: str, videos: dict[str, Path]) -> None:
+    convert = RgbConverter()
+    with open_video(videos[name]) as video:
+        for start, stop, step in ((0, None, 1), (9, 31, 4)):
+            pairs = zip(video.frames(start, stop, step), video.decoded(start, stop, step), strict=True)
+            for frame, one in pairs:
+                assert (one.index, one.time) == (frame.index, frame.time)
+                assert one.picture.format.name == video.info.pixel_format
+                assert (convert(one.picture, one.turn) == frame.image).all()
 
 
 def test_frames_are_the_ones_that_were_encoded_in_order(videos: dict[str, Path]) -> None:

@@ -11,6 +11,7 @@ from fractions import Fraction
 from pathlib import Path
 
 import av
+import cv2
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -19,7 +20,7 @@ from hypothesis import strategies as st
 from videoveil.errors import ContainerNotAllowed, CorruptVideo, UsageError, WriteFailed
 from videoveil.files import TEMPORARY
 from videoveil.media.reader import open_video, probe
-from videoveil.media.writer import VideoWriter
+from videoveil.media.writer import Coding, VideoWriter
 
 from .make import FRAMES, add_sound, encode, picture, seen
 
@@ -166,6 +167,27 @@ def test_the_same_frames_give_the_same_bytes(tmp_path: Path) -> None:
     assert (tmp_path / "a.mp4").read_bytes() == (tmp_path / "b.mp4").read_bytes()
 
 
+@pytest.mark.parametrize(("width", "height"), [(96, 64), (95, 63)])
+def test_frames_that_are_coded_already_give_the_bytes_of_their_pictures(
+    width: int, height: int, tmp_path: Path
+) -> None:
+    coding = Coding(width, height)
+    images = [np.ascontiguousarray(picture(number)[:height, :width]) for number in range(6)]
+    for name, frames in (("image", images), ("frame", [coding.of_image(image) for image in images])):
+        with VideoWriter(tmp_path / f"{name}.mp4", width=width, height=height, time_base=TICK) as writer:
+            for number, frame in enumerate(frames):
+                writer.write(frame, number * TICK)
+    assert (tmp_path / "image.mp4").read_bytes() == (tmp_path / "frame.mp4").read_bytes()
+
+
+@pytest.mark.parametrize(("width", "height"), [(40, 30), (200, 130), (96, 64)])
+def test_a_picture_of_another_size_is_scaled_on_the_way(width: int, height: int) -> None:
+    coding, image = Coding(96, 64), cv2.GaussianBlur(picture(5), (0, 0), 6)
+    frame = coding.of_image(cv2.resize(image, (width, height), interpolation=cv2.INTER_AREA))
+    assert coding.has(frame)
+    assert np.abs(frame.to_ndarray(format="rgb24").astype(int) - image).mean() < 4
+
+
 # --- sound and tags ------------------------------------------------------------------------------------------
 
 SOUNDS = {
@@ -290,6 +312,9 @@ def test_nothing_appears_before_the_end(tmp_path: Path) -> None:
         np.zeros((64, 96, 3), np.int8),
         np.zeros((1, 64, 96, 3), np.uint8),
         [[0]],
+        av.VideoFrame(96, 64, "yuv420p"),  # does not say which matrix its colours have
+        av.VideoFrame(96, 64, "rgb24"),
+        Coding(64, 96).of_image(np.zeros((96, 64, 3), np.uint8)),
     ],
 )
 def test_a_frame_of_the_wrong_kind_is_an_error_and_leaves_nothing(frame: np.ndarray, tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
@@ -83,7 +83,7 @@ class Faulty(Classical):
             case "changed weights":
                 self.kernel = WEAK
             case "slow":
-                time.sleep(0.3 * len(x))
+                time.sleep(0.12 * len(x))  # long enough to be met in the middle of a film
         return good
 
     def settings(self) -> Mapping[str, Any]:
@@ -201,13 +201,17 @@ def variable_rate(path: Path) -> Path:
 
 def rotated(path: Path) -> Path:
     """Stored lying on its side, with a note to turn it."""
-    data = bytearray(plain(path).read_bytes())
-    place = data.index(b"tkhd") + 44
-    one = 1 << 16
+    path.write_bytes(with_turn(plain(path).read_bytes()))
+    return path
+
+
+def with_turn(film: bytes) -> bytes:
+    """The same mp4 with a note to turn its pictures by a quarter: the matrix in the header of the track."""
+    data = bytearray(film)
+    place, one = data.index(b"tkhd") + 44, 1 << 16
     for row, value in enumerate((0, one, 0, -one, 0, 0, 0, 0, 1 << 30)):
         data[place + 4 * row : place + 4 * row + 4] = value.to_bytes(4, "big", signed=True)
-    path.write_bytes(bytes(data))
-    return path
+    return bytes(data)
 
 
 # --- outputs --------------------------------------------------------------------------------------------------
@@ -344,6 +348,12 @@ class Scene:
     def __post_init__(self) -> None:
         self.log = self.folder / "logs" / "veil.txt"
 
+    def command(
+        self, target: Path, *more: str, source: Path | None = None, model: str | None = None
+    ) -> tuple[str, ...]:
+        """`veil anonymize` of the fault's input with the fault's model, or of others."""
+        return ("anonymize", str(source or self.source), str(target), "--with", model or self.model, *more)
+
     def veil(self, *arguments: str, patience: float = 120.0) -> int:
         """Run `veil` in a process of its own, send it the fault's signal in the middle; the exit code.
 
@@ -374,14 +384,28 @@ class Scene:
             time.sleep(0.02)
         raise AssertionError("no output was begun")
 
-    def leaks(self) -> dict[str, list[int]]:
-        """Every file beside the input in which there is a raw frame, with the frames' numbers."""
+    def harmless(self, code: int, wanted: Collection[int], *, like: Path | None = None) -> str:
+        """What holds whatever went wrong: the exit code tells, nothing raw is anywhere, nothing unfinished is left
+        (but by a kill), and no traceback is shown. Gives what was said."""
+        said = self.log.read_text()
+        assert code in wanted, said
+        assert self.leaks(like) == {}
+        assert "Traceback" not in said
+        if self.fault.send is not signal.SIGKILL:
+            assert list(self.out.rglob(f"{files.TEMPORARY}*")) == []
+        return said
+
+    def leaks(self, like: Path | None = None) -> dict[str, list[int]]:
+        """Every file beside the input in which there is a raw frame, with the frames' numbers.
+
+        `like`: whose header helps to read what a killed writer leaves; else the input.
+        """
         from videoveil.pipeline.canaries import find_all
 
         found: dict[str, list[int]] = {}
         for place in (self.out, self.folder / "tmp", self.folder / "logs"):
             if place.exists():
-                found |= find_all(place, SECRET, like=self.source)
+                found |= find_all(place, SECRET, like=like or self.source)
         return found
 
     def results(self) -> list[Path]:

@@ -13,7 +13,7 @@ from typing import Any
 import av
 import numpy as np
 
-RATE = 12
+RATE = 24
 
 
 def transport_stream(images: Sequence[np.ndarray], *, rate: int = RATE, sound: bool = False) -> list[bytes]:

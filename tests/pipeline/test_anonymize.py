@@ -161,6 +161,14 @@ def test_an_engine_is_chosen_and_recorded(film: Path, tmp_path: Path) -> None:
     assert "too few" in report.engine["why"]
 
 
+def test_a_scale_at_which_nothing_was_measured_is_told(film: Path, tmp_path: Path) -> None:
+    for trained, inner, told in ((24, 0, True), (24, 36, False), (48, 0, False), (0, 0, False)):
+        options = Options(engine="torch", inner=inner)
+        report = anonymize_file(film, tmp_path / "out.mp4", pixel(UNet(width=4), size=trained), options)
+        assert any("--inner 36" in note for note in report.notes) == told
+        assert bool(report.notes) == told
+
+
 def test_progress_tells_frames_speed_and_what_is_left(film: Path, tmp_path: Path) -> None:
     seen: list[Progress] = []
     anonymize_file(film, tmp_path / "out.mp4", open_anonymizer("blur"), progress=seen.append)

@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import threading
+
+import cv2
 import numpy as np
 import pytest
 import torch
@@ -126,6 +129,44 @@ def test_weights_that_change_are_noticed_when_it_is_time() -> None:
     for look in (lambda: patient.weights(now=True), keen.weights):
         with pytest.raises(WeightsChanged, match="nothing it made is released"):
             look()
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.integers(0, 6), st.integers(0, 9), st.integers(0, 255), st.floats(0, 0.3))
+def test_one_raw_block_of_coded_luma_is_enough_even_under_faint_noise(
+    row: int, column: int, seed: int, noise: float
+) -> None:
+    dice = np.random.default_rng(seed)
+    raw = dice.integers(16, 236, (112, 160), dtype=np.uint8)
+    made = cv2.blur(raw, (31, 31))
+    look = checks()
+    assert look.luma(raw, made) == ""
+    place = np.s_[row * BLOCK : (row + 1) * BLOCK, column * BLOCK : (column + 1) * BLOCK]
+    made[place] = np.where(dice.random((BLOCK, BLOCK)) < noise, raw[place] ^ 1, raw[place])
+    assert look.luma(raw, made) == NOT_CHANGED
+
+
+@pytest.mark.parametrize("made", [None, np.zeros((112, 159), np.uint8), np.zeros((112, 160), np.int8)])
+def test_what_is_no_luma_of_that_picture_does_not_pass(made: object) -> None:
+    assert checks().luma(np.zeros((112, 160), np.uint8), made)  # type: ignore[arg-type]
+
+
+def test_of_several_threads_one_looks_at_the_weights_and_the_others_go_on() -> None:
+    looking, go_on = threading.Event(), threading.Event()
+
+    def answer() -> None:
+        looking.set()
+        go_on.wait(20)
+
+    keen = FrameChecks(open_anonymizer("blur"), seconds=0, answer=answer)
+    first = threading.Thread(target=keen.weights)
+    first.start()
+    assert looking.wait(20)
+    keen.weights()  # comes back though the first is still at it
+    assert first.is_alive()
+    go_on.set()
+    keen.weights(now=True)  # waits its turn and looks itself
+    first.join()
 
 
 def test_block_sums_are_right_at_any_size() -> None:

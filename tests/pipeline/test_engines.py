@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import threading
+
 import numpy as np
 import pytest
 import torch
@@ -42,6 +44,22 @@ def test_pictures_survive_the_way_into_tensors_and_back() -> None:
     tensor = to_tensor(given, torch.device("cpu"))
     assert tensor.shape == (3, 3, *SIZE)
     assert all(np.array_equal(a, b) for a, b in zip(given, to_images(tensor, 3)))
+
+
+@pytest.mark.parametrize(
+    "odd", [np.zeros((*SIZE, 3), np.float32), np.zeros((48, 63, 3), np.uint8), np.zeros(SIZE, np.uint8)]
+)
+def test_pictures_of_another_kind_never_get_into_a_batch(odd: np.ndarray) -> None:
+    with pytest.raises(UsageError, match="picture"):
+        to_tensor([images(1)[0], odd], torch.device("cpu"))
+
+
+@pytest.mark.parametrize("size", [(1, 1), (1, 9), (7, 3), (31, 17)])
+def test_pictures_of_any_size_and_layout_become_tensors(size: tuple[int, int]) -> None:
+    wide = np.random.default_rng(0).integers(0, 256, (2 * size[0], 2 * size[1], 3), dtype=np.uint8)
+    given = [wide[: size[0], : size[1]], np.ascontiguousarray(wide[size[0] :, size[1] :])]
+    tensor = to_tensor(given, torch.device("cpu"))
+    assert np.array_equal(tensor.permute(0, 2, 3, 1).numpy(), np.stack(given))
 
 
 @pytest.mark.parametrize("made", [None, torch.zeros(2, 3, 8, 8), torch.zeros(3, 8, 8)])
@@ -94,7 +112,8 @@ def test_an_engine_is_made_once_for_all_files_of_a_folder() -> None:
 def test_auto_measures_what_there_is_and_records_it(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("openvino")
     monkeypatch.setattr(engines, "TRIAL", 0.05)
-    facts = Workshop().worker(pixel(UNet(width=4)), (32, 32), engines.SHORT, Options()).facts()
+    monkeypatch.setattr(engines, "SHORT", 100 * 32 * 32)
+    facts = Workshop().worker(pixel(UNet(width=4)), (32, 32), 100, Options()).facts()
     measured = facts["measured_fps"]
     assert set(measured) == {"torch", "openvino"}
     fast = {name: fps for name, fps in measured.items() if isinstance(fps, float)}
@@ -107,12 +126,41 @@ def test_short_inputs_are_not_kept_waiting_for_measurements() -> None:
     assert "too few" in facts["why"]
 
 
+def test_how_much_there_is_to_do_is_told_by_pixels_not_by_frames() -> None:
+    cpu, options = torch.device("cpu"), Options()
+    small, large = (64, 64), (720, 1280)
+    assert "too few" in engines._candidates(cpu, 100, small, options)[1]
+    assert "too few" not in engines._candidates(cpu, 100, large, options)[1]
+    assert "too few" in engines._candidates(cpu, 3, large, options)[1]
+    assert "too few" not in engines._candidates(cpu, None, small, options)[1]  # a stream has no end
+
+
 def test_compiling_is_offered_to_long_inputs_only() -> None:
-    cpu = torch.device("cpu")
-    assert "compile" not in engines._candidates(cpu, 200, Options())[0]
-    assert "compile" not in engines._candidates(cpu, None, Options())[0]
-    assert "compile" in engines._candidates(cpu, engines.LONG, Options())[0]
-    assert engines._candidates(cpu, 10, Options(engine="compile"))[0] == ["compile"]
+    cpu, size = torch.device("cpu"), (720, 1280)
+    assert "compile" not in engines._candidates(cpu, 200, size, Options())[0]
+    assert "compile" not in engines._candidates(cpu, None, size, Options())[0]
+    assert "compile" in engines._candidates(cpu, engines.LONG, size, Options())[0]
+    assert engines._candidates(cpu, 10, size, Options(engine="compile"))[0] == ["compile"]
+
+
+def test_every_hand_of_an_engine_is_asked_for_the_known_answer() -> None:
+    before = torch.get_num_threads()
+    try:
+        torch.set_num_threads(2)
+        options = Options(engine="torch", inner=32)
+        worker = Workshop().worker(pixel(UNet(width=4)), SIZE, 4, options, hands=2)
+        assert isinstance(worker, NetworkWorker)
+        assert worker.hands == worker.facts()["hands"] == 2
+        run, together = worker.engine.stages[0].run, threading.Barrier(2, timeout=20)
+
+        def both(x: torch.Tensor) -> torch.Tensor:
+            together.wait()  # passes only if both are asked at once
+            return run(x)
+
+        worker.engine.stages[0].run = both
+        worker.answer()
+    finally:
+        torch.set_num_threads(before)
 
 
 def test_an_engine_whose_own_weights_change_is_noticed() -> None:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import builtins
 import json
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -208,16 +206,3 @@ def test_int8_tells_the_change_in_attacker_score(tmp_path: Path, twin: Dataset, 
 
         kinds = {node.op_type for node in onnx.load(str(out)).graph.node}
         assert "QuantizeLinear" in kinds
-
-
-def test_the_command_writes_the_graph_and_refuses_to_overwrite(tmp_path: Path) -> None:
-    lively(config.UNet(width=4)).save_pretrained(tmp_path / "run")
-    veil = [sys.executable, "-m", "videoveil.cli", "export", str(tmp_path / "run"), str(tmp_path / "m.onnx")]
-    command = [*veil, "--to", "onnx", "--size", "64x48", "--json"]
-    done = subprocess.run(command, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout)["size"] == [48, 64]
-    assert Graph(tmp_path / "m.onnx")(np.zeros((1, 3, 48, 64))).shape == (1, 3, 48, 64)
-    again = subprocess.run(command, capture_output=True, text=True)
-    assert again.returncode == 2
-    assert "exists" in again.stderr

@@ -23,8 +23,7 @@ def times_of(path: Path) -> list[Fraction]:
 
 
 def run(scene: Scene) -> int:
-    arguments = (str(scene.source), str(scene.out / "veiled.mp4"), "--with", scene.model)
-    return scene.veil("anonymize", *arguments, *scene.fault.options)
+    return scene.veil(*scene.command(scene.out / "veiled.mp4", *scene.fault.options))
 
 
 def test_the_canaries_would_be_found_in_a_raw_copy(tmp_path: Path) -> None:
@@ -39,14 +38,9 @@ def test_no_fault_lets_a_raw_frame_out_of_a_file(name: str, tmp_path: Path) -> N
     fault = fault_of(name)
     with fault.at(tmp_path) as scene:
         code = run(scene)
-        said = scene.log.read_text()
-        assert code == fault.code, said
-        assert scene.leaks() == {}
+        said = scene.harmless(code, (fault.code,))
         assert [path.name for path in scene.results()] == (["veiled.mp4"] if fault.released else [])
-        assert "Traceback" not in said
-        if fault.send is None or fault.send.name != "SIGKILL":
-            assert list(scene.out.glob(f"{files.TEMPORARY}*")) == []
-            assert code == 0 or "veil: " in said
+        assert "veil: " in said or code in (0, -signal.SIGKILL)
         if fault.released:
             assert times_of(scene.out / "veiled.mp4") == times_of(scene.source)
 
@@ -55,16 +49,13 @@ def test_what_a_killed_run_leaves_is_swept_up_by_the_next(tmp_path: Path) -> Non
     with fault_of("SIGKILL").at(tmp_path) as scene:
         run(scene)
         assert len(list(scene.out.glob(f"{files.TEMPORARY}*.mp4"))) == 1
-        process = scene.start("anonymize", str(scene.source), str(scene.out / "veiled.mp4"), "--with", "blur")
-        assert process.wait(120) == 0
+        assert scene.start(*scene.command(scene.out / "veiled.mp4", model="blur")).wait(120) == 0
         assert [path.name for path in scene.out.iterdir()] == ["veiled.mp4"]
 
 
 def test_a_crash_leaves_no_copy_of_the_memory(tmp_path: Path) -> None:
     with fault_of("SIGKILL").at(tmp_path) as scene:
-        process = scene.start(
-            "anonymize", str(scene.source), str(scene.out / "veiled.mp4"), "--with", scene.model
-        )
+        process = scene.start(*scene.command(scene.out / "veiled.mp4"))
         scene.wait_for_work(process)
         limits = Path(f"/proc/{process.pid}/limits").read_text()
         assert next(line for line in limits.splitlines() if "core file" in line).split()[4] == "0"
@@ -76,10 +67,9 @@ def test_a_crash_leaves_no_copy_of_the_memory(tmp_path: Path) -> None:
 
 def test_a_partial_result_says_so_and_its_failed_frames_are_black(tmp_path: Path) -> None:
     with fault_of("raw frame").at(tmp_path) as scene:
-        target = scene.out / "veiled.mp4"
         report = scene.out / "report.json"
-        arguments = ("--with", scene.model, "--keep-partial", "--report", str(report))
-        assert scene.veil("anonymize", str(scene.source), str(target), *arguments) == 3
+        more = ("--keep-partial", "--report", str(report))
+        assert scene.veil(*scene.command(scene.out / "veiled.mp4", *more)) == 3
         assert [path.name for path in scene.results()] == ["veiled.partial.mp4"]
         assert scene.leaks() == {}
         assert NOT_CHANGED in report.read_text()
@@ -92,17 +82,14 @@ def test_a_partial_result_says_so_and_its_failed_frames_are_black(tmp_path: Path
 
 def test_a_truncated_input_leaves_its_sound_frames_as_a_partial_result(tmp_path: Path) -> None:
     with fault_of("truncated input").at(tmp_path) as scene:
-        arguments = ("--with", "blur", "--keep-partial")
-        code = scene.veil("anonymize", str(scene.source), str(scene.out / "veiled.mp4"), *arguments)
-        assert code in (2, 3)
-        assert scene.leaks() == {}
+        code = scene.veil(*scene.command(scene.out / "veiled.mp4", "--keep-partial"))
+        scene.harmless(code, (2, 3))
         assert {path.name for path in scene.results()} <= {"veiled.partial.mp4"}
 
 
 def test_changed_weights_leave_not_even_a_partial_result(tmp_path: Path) -> None:
     with fault_of("changed weights").at(tmp_path) as scene:
-        arguments = ("--with", scene.model, "--keep-partial")
-        assert scene.veil("anonymize", str(scene.source), str(scene.out / "veiled.mp4"), *arguments) == 3
+        assert scene.veil(*scene.command(scene.out / "veiled.mp4", "--keep-partial")) == 3
         assert scene.results() == []
 
 
@@ -110,8 +97,7 @@ def test_sound_is_chosen_by_type_and_only_when_asked_for(tmp_path: Path) -> None
     with fault_of("audio-first container").at(tmp_path) as scene:
         for options, wanted in (((), ["video"]), (("--audio",), ["video", "audio"])):
             target = scene.out / f"{len(options)}.mp4"
-            arguments = (str(scene.source), str(target), "--with", "downsample:8", *options)
-            assert scene.veil("anonymize", *arguments) == 0
+            assert scene.veil(*scene.command(target, *options, model="downsample:8")) == 0
             with av.open(str(target)) as made:
                 assert [stream.type for stream in made.streams] == wanted
                 assert not made.metadata.get("comment")

@@ -17,19 +17,19 @@ def run(scene: Scene) -> int:
     (scene.folder / "raw" / "sub").mkdir()
     plain(scene.folder / "raw" / "sub" / "other.mp4")
     (scene.folder / "raw" / "notes.txt").write_bytes(b"not a film")
-    arguments = (str(scene.source.parent), str(scene.out), "--with", scene.model, *scene.fault.options)
-    return scene.veil("anonymize", *arguments)
+    return scene.veil(*of_folder(scene, *scene.fault.options))
+
+
+def of_folder(scene: Scene, *more: str, model: str | None = None) -> tuple[str, ...]:
+    """The command for the whole folder; which engine is fastest is not asked, a file's tests do."""
+    return scene.command(scene.out, "--engine", "torch", *more, source=scene.source.parent, model=model)
 
 
 @pytest.mark.parametrize("name", FAULTS)
 def test_no_fault_lets_a_raw_frame_out_of_a_folder(name: str, tmp_path: Path) -> None:
     fault = fault_of(name)
     with fault.at(tmp_path) as scene:
-        code = run(scene)
-        said = scene.log.read_text()
-        assert code == fault.folder_code, said
-        assert scene.leaks() == {}
-        assert "Traceback" not in said
+        scene.harmless(run(scene), (fault.folder_code,))
         made = {path.relative_to(scene.out).as_posix() for path in scene.results()}
         if fault.released:
             assert made == {"film.mp4", "sub/other.mp4"}
@@ -39,15 +39,12 @@ def test_no_fault_lets_a_raw_frame_out_of_a_folder(name: str, tmp_path: Path) ->
             assert made == {"sub/other.mp4"}
         else:
             assert "film.mp4" not in made
-        if name != "SIGKILL":
-            assert not any(path for path in scene.out.rglob(f"{files.TEMPORARY}*"))
 
 
 def test_a_killed_run_over_a_folder_goes_on_where_it_was(tmp_path: Path) -> None:
     with fault_of("SIGKILL").at(tmp_path) as scene:
         assert run(scene) == -9
-        process = scene.start("anonymize", str(scene.source.parent), str(scene.out), "--with", "blur")
-        assert process.wait(120) == 0
+        assert scene.start(*of_folder(scene, model="blur")).wait(120) == 0
         assert {path.name for path in scene.results()} == {"film.mp4", "other.mp4"}
         assert not list(scene.out.rglob(f"{files.TEMPORARY}*"))
         assert scene.leaks() == {}
@@ -57,7 +54,7 @@ def test_two_processes_on_one_folder_give_one_result(tmp_path: Path) -> None:
     with fault_of("rotation").at(tmp_path) as scene:
         for number in range(4):
             plain(scene.folder / "raw" / f"{number}.mp4")
-        arguments = ("anonymize", str(scene.source.parent), str(scene.out), "--with", "blur", "--json")
+        arguments = of_folder(scene, "--json")
         one = scene.start(*arguments)
         scene.log = scene.folder / "logs" / "other.txt"
         other = scene.start(*arguments)

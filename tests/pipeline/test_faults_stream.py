@@ -17,18 +17,16 @@ import av
 import numpy as np
 import pytest
 
-from tests.pipeline.faults import FAULTS, FRAMES, SECRET, SIZE, Fault, Scene, marked, register
+from tests.pipeline.faults import FAULTS, FRAMES, SECRET, SIZE, Fault, Scene, marked, register, with_turn
 from tests.pipeline.streams import Broadcast
 from videoveil import files
 from videoveil.cli import main
 from videoveil.media.reader import open_video
 from videoveil.media.writer import VideoWriter
-from videoveil.pipeline.canaries import find, find_all
+from videoveil.pipeline.canaries import find
 
 CODES = {  # where a stream differs from a file
     "truncated input": (0, 3),  # a stream that ends early may just have ended
-    "SIGTERM": (143,),
-    "SIGINT": (0,),
 }
 FAILING = [  # pictures fail, the stream goes on, and they are black
     name
@@ -36,7 +34,9 @@ FAILING = [  # pictures fail, the stream goes on, and they are black
     if fault.code == 3 and not fault.send and fault.source.__name__ == "plain"
 ]
 OWN_PROCESS = ("full disk", "read-only output", "SIGKILL", "SIGTERM", "SIGINT")
-LIVE = ("--latency", "30", "--patience", "0", "--segment", "30", "--engine", "torch", "--device", "cpu")
+RATE = 60  # pictures per second of the output: a film of 1.2 s is over in half
+LIVE = ("--latency", "30", "--patience", "0", "--segment", "30", "--rate", str(RATE))
+HERE = ("--engine", "torch", "--device", "cpu")
 
 
 def as_stream(source: Path) -> bytes:
@@ -53,23 +53,18 @@ def as_stream(source: Path) -> bytes:
                 if packet.dts is not None:
                     packet.stream = targets[packet.stream.index]
                     writer.mux(packet)
-    data = bytearray(made.getvalue())
     with av.open(str(source)) as reader:
         turned = next(reader.decode(video=0)).rotation
-    if turned:
-        place, one = data.index(b"tkhd") + 44, 1 << 16
-        for row, value in enumerate((0, one, 0, -one, 0, 0, 0, 0, 1 << 30)):
-            data[place + 4 * row : place + 4 * row + 4] = value.to_bytes(4, "big", signed=True)
-    return bytes(data)
+    return with_turn(made.getvalue()) if turned else made.getvalue()
 
 
 def sent(data: bytes, *, hold: float = 0.0) -> Callable[[int, Callable[[bytes], None]], None]:
-    """In pieces within about a second; `hold`: the connection then stays open without a word."""
+    """In pieces within a moment; `hold`: the connection then stays open without a word."""
 
     def plan(viewer: int, send: Callable[[bytes], None]) -> None:
         for place in range(0, len(data), max(1, len(data) // 10)):
             send(data[place : place + max(1, len(data) // 10)])
-            time.sleep(0.05)
+            time.sleep(0.02)
         time.sleep(hold)
 
     return plan
@@ -82,7 +77,11 @@ def on_air(fault: Fault, folder: Path) -> Iterator[tuple[Scene, tuple[str, ...]]
         data = as_stream(folder / "raw" / "film.mp4") if fault.name != "truncated input" else cut(folder)
         with Broadcast(sent(data)) as broadcast:
             target = str(scene.out / "cam.mp4")
-            yield scene, ("live", broadcast.address, "--to", target, "--with", scene.model, *LIVE)
+            words = ("live", broadcast.address, "--to", target, "--with", scene.model, *LIVE, *HERE)
+            yield (
+                scene,
+                words if "--audio" in fault.options else (*words, *fault.options),
+            )  # live has no sound
 
 
 def cut(folder: Path) -> bytes:
@@ -107,16 +106,12 @@ def veil(scene: Scene, arguments: tuple[str, ...], monkeypatch: pytest.MonkeyPat
     return 0
 
 
-def leaks(scene: Scene) -> dict[str, list[int]]:
-    """As the scene's own, with the header of a file by the same writer for what a killed one leaves."""
-    like = scene.folder / "like.mp4"
-    with VideoWriter(like, width=SIZE[0], height=SIZE[1], time_base=Fraction(1, 25)) as writer:
+def written(folder: Path) -> Path:
+    """A file by the writer of segments: its header helps to read what a killed one leaves."""
+    path = folder / "like.mp4"
+    with VideoWriter(path, width=SIZE[0], height=SIZE[1], time_base=Fraction(1, RATE)) as writer:
         writer.write(np.zeros((SIZE[1], SIZE[0], 3), np.uint8), Fraction(0))
-    found: dict[str, list[int]] = {}
-    for place in (scene.out, scene.folder / "tmp", scene.folder / "logs"):
-        if place.exists():
-            found |= find_all(place, SECRET, like=like)
-    return found
+    return path
 
 
 def levels(path: Path) -> list[float]:
@@ -131,12 +126,7 @@ def test_no_fault_lets_a_raw_frame_out_of_a_stream(
     fault = FAULTS[name]
     with on_air(fault, tmp_path) as (scene, arguments):
         code = veil(scene, arguments, monkeypatch)
-        said = scene.log.read_text()
-        assert code in CODES.get(name, (fault.code,)), said
-        assert leaks(scene) == {}
-        assert "Traceback" not in said
-        if name != "SIGKILL":
-            assert list(scene.out.glob(f"{files.TEMPORARY}*")) == []
+        said = scene.harmless(code, CODES.get(name, (fault.code,)), like=written(tmp_path))
         if name in ("NaN", "changed weights", "wrong weights", "full disk", "read-only output", "SIGKILL"):
             assert scene.results() == []
         else:
@@ -163,8 +153,9 @@ def test_the_matrix_has_all_that_can_go_wrong() -> None:
 def test_the_canaries_would_be_found_in_what_a_killed_writer_leaves(tmp_path: Path) -> None:
     """The search is worth something: raw frames in an unfinished temporary file are seen."""
     images = marked()
-    with VideoWriter(tmp_path / "a.mp4", width=SIZE[0], height=SIZE[1], time_base=Fraction(1, 25)) as writer:
-        for number in range(30 * FRAMES):  # enough to leave the buffers
+    size = {"width": SIZE[0], "height": SIZE[1]}
+    with VideoWriter(tmp_path / "a.mp4", **size, time_base=Fraction(1, 25), crf=4) as writer:
+        for number in range(8 * FRAMES):  # enough to leave the buffers
             writer.write(images[number % FRAMES], Fraction(number, 25))
         (temporary,) = tmp_path.glob(f"{files.TEMPORARY}*")
         left = tmp_path / "left.mp4"

@@ -26,6 +26,7 @@ from videoveil.pipeline.canaries import find_all, mark, read
 from videoveil.pipeline.live import STALLED, LiveOptions, _Lag, address_of, anonymize_stream
 from videoveil.pipeline.live_sinks import PreviewSink, PushSink, SegmentSink, sink_for
 from videoveil.pipeline.options import Options
+from videoveil.pipeline.report import Progress
 
 SECRET = 31
 OPTIONS = Options(threads=1, engine="torch", device="cpu")
@@ -34,7 +35,7 @@ SIZE = (64, 48)
 
 @pytest.fixture(scope="module")
 def pieces() -> list[bytes]:
-    """Five seconds of raw pictures with canaries."""
+    """Two and a half seconds of raw pictures with canaries."""
     return transport_stream([mark(image, n, SECRET) for n, image in enumerate(scenes(60, *SIZE))])
 
 
@@ -68,6 +69,8 @@ def test_a_stream_becomes_whole_segments_without_a_raw_picture(tmp_path: Path, p
     assert names == [f"cam-{n:05d}.mp4" for n in range(len(names))]
     assert len(brightness(tmp_path)) == report.frames
     assert find_all(tmp_path, SECRET) == {}
+    told = f"cam.mp4: segments {len(names)}, frames {report.frames}, last {tmp_path / names[-1]}"
+    assert str(report).endswith(told)
 
 
 def test_a_second_run_goes_on_numbering(tmp_path: Path) -> None:
@@ -82,23 +85,23 @@ def test_a_second_run_goes_on_numbering(tmp_path: Path) -> None:
 
 
 def test_a_stall_is_black_and_the_output_keeps_its_rate(tmp_path: Path, pieces: list[bytes]) -> None:
-    plan = paced(pieces, stall=(40, 2.5))
+    plan = paced(pieces[:48], stall=(30, 1.5))
     with Broadcast(plan, http=False) as broadcast:
         report = anonymize_stream(
             broadcast.address, tmp_path / "cam.mp4", open_anonymizer("blur"), OPTIONS, live(latency=0.5)
         )
     levels = brightness(tmp_path)
-    assert report.black_frames >= RATE
-    assert any(span.reason == STALLED and span.stop - span.first >= RATE for span in report.black)
+    assert report.black_frames >= RATE / 2
+    assert any(span.reason == STALLED and span.stop - span.first >= RATE / 2 for span in report.black)
     assert sum(level < 3 for level in levels) == report.black_frames
     assert report.repeated >= 1
-    assert report.frames + report.skipped >= RATE * 4, "the stall was not left out"
+    assert report.frames + report.skipped >= RATE * 2, "the stall was not left out"
     assert find_all(tmp_path, SECRET) == {}
 
 
 def test_a_lost_connection_is_made_again(tmp_path: Path, pieces: list[bytes]) -> None:
     def plan(viewer: int, send: Callable[[bytes], None]) -> None:
-        paced(pieces[:30])(viewer, send)
+        paced(pieces[:24])(viewer, send)
         raise OSError("cut")
 
     with Broadcast(plan) as broadcast:
@@ -107,11 +110,11 @@ def test_a_lost_connection_is_made_again(tmp_path: Path, pieces: list[bytes]) ->
             tmp_path / "cam.mp4",
             open_anonymizer("blur"),
             OPTIONS,
-            live(patience=None, duration=5),
+            live(patience=None, duration=3, latency=0.4),
         )
     assert report.connections >= 2
     assert report.lost >= 1
-    assert report.arrived > 30
+    assert report.arrived > 24
     assert (report.ended, report.exit_code) == ("the time is over", 0)
     assert report.black_frames > 0
     assert find_all(tmp_path, SECRET) == {}
@@ -144,13 +147,16 @@ def test_a_slow_anonymizer_drops_the_oldest_and_stays_within_the_latency(
 def test_it_ends_after_its_time_or_when_stopped(tmp_path: Path, pieces: list[bytes]) -> None:
     with Broadcast(paced(pieces)) as broadcast:
         report = anonymize_stream(
-            broadcast.address, tmp_path / "a.mp4", open_anonymizer("black"), OPTIONS, live(duration=1.0)
+            broadcast.address, tmp_path / "a.mp4", open_anonymizer("black"), OPTIONS, live(duration=0.5)
         )
-        assert report.ended == "the time is over"
-        assert report.frames in range(RATE - 3, RATE + 2)
-        stop = threading.Event()
-        threading.Timer(3.5, stop.set).start()
-        told: list[Any] = []
+        assert (report.ended, report.exit_code) == ("the time is over", 0)
+        assert report.frames in range(RATE // 2 - 3, RATE // 2 + 2)
+        stop, told = threading.Event(), list[Progress]()
+
+        def tell(progress: Progress) -> None:
+            told.append(progress)
+            stop.set()
+
         report = anonymize_stream(
             broadcast.address,
             tmp_path / "b.mp4",
@@ -158,11 +164,11 @@ def test_it_ends_after_its_time_or_when_stopped(tmp_path: Path, pieces: list[byt
             OPTIONS,
             live(patience=None),
             stop=stop,
-            progress=told.append,
+            progress=tell,
         )
-        assert (report.ended, report.exit_code) == ("stopped", 0)
-        assert told
-        assert told[-1].frames <= report.frames
+        assert (report.ended, report.exit_code) == ("stopped", 3)
+        assert report.to_json()["exit_code"] == 3
+        assert 0 < told[-1].frames <= report.frames
 
 
 def test_another_size_and_rate_are_made(tmp_path: Path, pieces: list[bytes]) -> None:
@@ -172,13 +178,13 @@ def test_another_size_and_rate_are_made(tmp_path: Path, pieces: list[bytes]) -> 
             tmp_path / "cam.mp4",
             open_anonymizer("downsample:8"),
             Options(size=(32, 40), threads=1),
-            live(rate=Fraction(30000, 1001)),
+            live(rate=Fraction(60000, 1001)),
         )
-    assert (report.width, report.height, report.rate) == (40, 32, "30000/1001")
+    assert (report.width, report.height, report.rate) == (40, 32, "60000/1001")
     assert report.repeated > 0
     with open_video(tmp_path / "cam-00000.mp4") as video:
         assert (video.info.width, video.info.height) == (40, 32)
-        assert [f.time for f in video.frames()][:3] == [Fraction(1001 * n, 30000) for n in range(3)]
+        assert [f.time for f in video.frames()][:3] == [Fraction(1001 * n, 60000) for n in range(3)]
 
 
 PUSHES = {

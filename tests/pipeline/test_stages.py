@@ -73,6 +73,72 @@ def test_a_stop_from_outside_ends_the_line() -> None:
     assert not any(thread.is_alive() for thread in line._threads)
 
 
+def test_several_hands_work_at_the_same_time_and_keep_the_order() -> None:
+    together = threading.Barrier(3, timeout=20)
+
+    def work(number: int) -> int:
+        if number < 3:
+            together.wait()  # passes only if three are at work at once
+        time.sleep(0.002 * (number % 4))
+        return number
+
+    line = Line()
+    items = line.stage("work", work, line.source("count", range(200), 4), 4, hands=3)
+    assert list(items) == list(range(200))
+    line.finish()
+    assert len(line._threads) == 1 + 3
+
+
+def test_every_hand_begins_before_it_works() -> None:
+    prepared = threading.local()
+    begun = []
+
+    def begin() -> None:
+        prepared.yes = True
+        begun.append(threading.get_ident())
+
+    line = Line()
+    ready = line.stage(
+        "work", lambda _: prepared.yes, line.source("count", range(50), 4), 4, hands=4, begin=begin
+    )
+    assert all(ready)
+    line.finish()
+    assert len(set(begun)) == 4
+
+
+@pytest.mark.parametrize("hands", [1, 2, 5])
+def test_hands_do_not_run_ahead_of_their_queue(hands: int) -> None:
+    drawn: list[int] = []
+    line = Line()
+    counted = line.source("count", iter(range(1000)), 1)
+    items = line.stage("work", drawn.append, counted, 3, hands=hands)
+    next(items)
+    time.sleep(0.3)
+    assert len(drawn) <= 1 + 3 + 1  # taken, waiting, and one whose promise finds no room
+    line.fall(ValueError("enough"))
+    with pytest.raises(ValueError, match="enough"):
+        line.finish()
+
+
+@pytest.mark.parametrize("hands", [1, 3])
+def test_a_hand_that_falls_stops_all_and_nothing_after_it_comes_out(hands: int) -> None:
+    def work(number: int) -> int:
+        if number == 40:
+            raise KeyError("hand broke")
+        return number
+
+    line, came = Line(), []
+    with pytest.raises(KeyError, match="hand broke"):
+        try:
+            for item in line.stage("work", work, line.source("count", range(10**9), 4), 4, hands=hands):
+                came.append(item)
+        except Halted as error:
+            line.finish(error)
+    assert came == list(range(len(came)))
+    assert len(came) <= 40
+    assert not any(thread.is_alive() for thread in line._threads)
+
+
 def test_waiting_is_not_being_busy() -> None:
     line = Line()
     slow = line.stage("slow", lambda x: time.sleep(0.02), line.source("count", range(10), 1), 1)

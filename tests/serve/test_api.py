@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -128,18 +129,25 @@ def test_a_job_at_work_can_be_deleted(server: Server, long_walk: Path) -> None:
     server.ask("DELETE", f"/api/jobs/{next_one}")
 
 
-def test_results_of_a_job_that_failed_do_not_exist(tmp_path: Path, walk: Path) -> None:
-    cut = walk.read_bytes()
-    models = (("gone", str(tmp_path / "no" / "model")), ("blur", "blur"))
-    with Server(tmp_path / "data", models=models) as server:
-        job = server.upload(cut, "gone").json["id"]
-        end = server.ended(job)
-        assert end["state"] == "failed"
-        assert "no such folder" in end["reason"]
-        for way in ("/video", "/report", "/report.html", "/anomaly"):
-            assert server.ask("GET", f"/api/jobs/{job}{way}").status == 404
-        assert server.leaks() == {}
-        assert server.ended(server.accepted(walk))["state"] == "done", "others are not affected"
+@pytest.fixture(scope="module")
+def narrow(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """A short line, a model that is not there, and one that takes its time."""
+    folder = tmp_path_factory.mktemp("narrow")
+    models = (("gone", str(folder / "no" / "model")), ("slow", "faulty slow"), ("blur", "blur"))
+    limits = {"queue": 3, "queue_per_token": 2}
+    with Server(folder / "data", limits, models=models, faults=True) as running:
+        yield running
+
+
+def test_results_of_a_job_that_failed_do_not_exist(narrow: Server, walk: Path) -> None:
+    job = narrow.accepted(walk, "gone")
+    end = narrow.ended(job)
+    assert end["state"] == "failed"
+    assert "no such folder" in end["reason"]
+    for way in ("/video", "/report", "/report.html", "/anomaly"):
+        assert narrow.ask("GET", f"/api/jobs/{job}{way}").status == 404
+    assert narrow.leaks() == {}
+    assert narrow.ended(narrow.accepted(walk))["state"] == "done", "others are not affected"
 
 
 def test_sound_is_dropped_unless_it_is_asked_for(server: Server, walk: Path, tmp_path: Path) -> None:
@@ -213,19 +221,19 @@ def test_foreign_names_and_pages_are_refused(server: Server, walk: Path) -> None
     assert server.ask("GET", "/api/jobs", headers={"Host": f"localhost:{server.port}"}).status == 200
 
 
-def test_a_full_queue_refuses_and_keeps_what_it_has(tmp_path: Path, walk: Path, long_walk: Path) -> None:
-    with Server(tmp_path / "data", {"queue": 3, "queue_per_token": 2}) as server:
-        busy = server.accepted(long_walk)
-        server.in_state(busy, ("running",))
-        waiting = [server.accepted(walk) for _ in range(2)]
-        assert server.upload(walk.read_bytes()).status == 503
-        waiting_for_bert = server.accepted(walk, token=BERT)
-        assert server.upload(walk.read_bytes(), token=BERT).status == 503
-        assert len(list((server.data / "jobs").iterdir())) == 4
-        assert server.job(waiting[1])["place"] == 1
-        server.ask("DELETE", f"/api/jobs/{busy}")
-        assert [server.ended(job)["state"] for job in waiting] == ["done", "done"]
-        assert server.ended(waiting_for_bert, BERT)["state"] == "done"
+def test_a_full_queue_refuses_and_keeps_what_it_has(narrow: Server, walk: Path, long_walk: Path) -> None:
+    before = len(list((narrow.data / "jobs").iterdir()))
+    busy = narrow.accepted(long_walk, "slow")
+    narrow.in_state(busy, ("running",))
+    waiting = [narrow.accepted(walk) for _ in range(2)]
+    assert narrow.upload(walk.read_bytes()).status == 503
+    waiting_for_bert = narrow.accepted(walk, token=BERT)
+    assert narrow.upload(walk.read_bytes(), token=BERT).status == 503
+    assert len(list((narrow.data / "jobs").iterdir())) == before + 4
+    assert narrow.job(waiting[1])["place"] == 1
+    narrow.ask("DELETE", f"/api/jobs/{busy}")
+    assert [narrow.ended(job)["state"] for job in waiting] == ["done", "done"]
+    assert narrow.ended(waiting_for_bert, BERT)["state"] == "done"
 
 
 def test_a_full_disk_refuses_uploads_and_is_not_healthy(tmp_path: Path, walk: Path) -> None:

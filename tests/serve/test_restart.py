@@ -7,12 +7,27 @@ import os
 import signal
 import socket
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
+import pytest
 
-from tests.serve.running import ANNA, BERT, Server
+from tests.serve.running import ANNA, BERT, Server, film
 from videoveil.serve.store import JOURNAL, UPLOAD
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """Killed and started again by every test here; a job may be begun twice."""
+    with Server(tmp_path_factory.mktemp("restarted") / "data", {"tries": 2}) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def stroll(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """So long that it can be met at work, and no longer: it has to be done in the end."""
+    return film(tmp_path_factory.mktemp("films") / "stroll.mp4", frames=400)
 
 
 def journal(server: Server, job: str) -> dict[str, object]:
@@ -24,34 +39,31 @@ def workers(server: Server) -> list[psutil.Process]:
     return psutil.Process(server.process.pid).children(recursive=True)
 
 
-def test_queued_and_running_jobs_are_done_after_a_kill(tmp_path: Path, walk: Path, long_walk: Path) -> None:
-    with Server(tmp_path / "data") as server:
-        before = server.accepted(walk, "black")
-        server.ended(before)
-        running = server.accepted(long_walk)
-        server.in_state(running, ("running",))
-        waiting = [server.accepted(walk), server.accepted(walk, token=BERT)]
-        half = _half_an_upload(server, walk)
-        old = workers(server)
-        server.kill()
-        _, alive = psutil.wait_procs(old, 10)
-        assert alive == [], "workers end with their server"
-        assert [journal(server, job)["state"] for job in (running, *waiting)] == [
-            "running",
-            "queued",
-            "queued",
-        ]
-        server.start()
-        assert server.ended(running)["state"] == "done"
-        assert server.job(running)["tries"] == 2
-        assert server.ended(waiting[0])["state"] == "done"
-        assert server.ended(waiting[1], BERT)["state"] == "done"
-        assert server.ask("GET", f"/api/jobs/{waiting[1]}", token=ANNA).status == 404, "owners are kept"
-        assert server.ask("GET", f"/api/jobs/{before}/video").status == 200
-        kept = {path.name for path in (server.data / "jobs").iterdir()}
-        assert kept == {before, running, *waiting}, "the upload that never finished is gone"
-        half.close()
-        assert server.leaks() == {}
+def test_queued_and_running_jobs_are_done_after_a_kill(server: Server, walk: Path, stroll: Path) -> None:
+    there = {path.name for path in (server.data / "jobs").iterdir()}
+    before = server.accepted(walk, "black")
+    server.ended(before)
+    running = server.accepted(stroll)
+    server.in_state(running, ("running",))
+    waiting = [server.accepted(walk), server.accepted(walk, token=BERT)]
+    half = _half_an_upload(server, walk)
+    old = workers(server)
+    server.kill()
+    _, alive = psutil.wait_procs(old, 10)
+    assert alive == [], "workers end with their server"
+    states = [journal(server, job)["state"] for job in (running, *waiting)]
+    assert states == ["running", "queued", "queued"]
+    server.start()
+    assert server.ended(running)["state"] == "done"
+    assert server.job(running)["tries"] == 2
+    assert server.ended(waiting[0])["state"] == "done"
+    assert server.ended(waiting[1], BERT)["state"] == "done"
+    assert server.ask("GET", f"/api/jobs/{waiting[1]}", token=ANNA).status == 404, "owners are kept"
+    assert server.ask("GET", f"/api/jobs/{before}/video").status == 200
+    kept = {path.name for path in (server.data / "jobs").iterdir()}
+    assert kept == there | {before, running, *waiting}, "the upload that never finished is gone"
+    half.close()
+    assert server.leaks() == {}
 
 
 def _half_an_upload(server: Server, walk: Path) -> socket.socket:
@@ -63,59 +75,57 @@ def _half_an_upload(server: Server, walk: Path) -> socket.socket:
     return peer
 
 
-def test_a_job_that_is_interrupted_every_time_fails_in_the_end(tmp_path: Path, long_walk: Path) -> None:
-    with Server(tmp_path / "data", {"tries": 2}) as server:
-        job = server.accepted(long_walk)
-        for _ in range(2):
-            server.in_state(job, ("running",))
-            server.kill()
-            server.start()
-        end = server.ended(job)
-        assert end["state"] == "failed"
-        assert "the server was stopped" in end["reason"]
-        assert not (server.data / "jobs" / job / UPLOAD).exists()
-        assert server.leaks() == {}
-
-
-def test_a_server_that_is_told_to_stop_costs_a_job_no_try(tmp_path: Path, long_walk: Path) -> None:
-    with Server(tmp_path / "data", {"tries": 1}) as server:
-        job = server.accepted(long_walk)
+def test_a_job_that_is_interrupted_every_time_fails_in_the_end(server: Server, stroll: Path) -> None:
+    job = server.accepted(stroll)
+    for _ in range(2):
         server.in_state(job, ("running",))
-        server.stop()
-        assert server.process is not None
-        assert server.process.returncode == 0
-        assert journal(server, job)["state"] == "queued"
-        assert journal(server, job)["tries"] == 0
+        server.kill()
         server.start()
-        assert server.ended(job)["state"] == "done"
+    end = server.ended(job)
+    assert end["state"] == "failed"
+    assert "the server was stopped" in end["reason"]
+    assert not (server.data / "jobs" / job / UPLOAD).exists()
+    assert server.leaks() == {}
 
 
-def test_a_killed_worker_fails_its_job_and_no_other(tmp_path: Path, walk: Path, long_walk: Path) -> None:
-    with Server(tmp_path / "data") as server:
-        job = server.accepted(long_walk)
-        other = server.accepted(walk)
-        server.in_state(job, ("running",))
-        foreman = workers(server)[0]
-        (worker,) = server.until(foreman.children, 10, "there is a worker")
-        os.kill(worker.pid, signal.SIGKILL)
-        end = server.ended(job)
-        assert end["state"] == "failed"
-        assert "signal 9" in end["reason"]
-        assert server.ended(other)["state"] == "done"
-        # and without the process that makes workers: the job is done by the next one
-        job = server.accepted(long_walk)
-        server.in_state(job, ("running",))
-        foreman.kill()
-        assert server.ended(job, seconds=120)["state"] == "done"
-        assert server.job(job)["tries"] == 2
-        assert server.leaks() == {}
+def test_a_server_that_is_told_to_stop_costs_a_job_no_try(server: Server, stroll: Path) -> None:
+    job = server.accepted(stroll)
+    server.in_state(job, ("running",))
+    server.stop()
+    assert server.process is not None
+    assert server.process.returncode == 0
+    assert journal(server, job)["state"] == "queued"
+    assert journal(server, job)["tries"] == 0
+    server.start()
+    assert server.ended(job)["state"] == "done"
+    assert server.job(job)["tries"] == 1
+
+
+def test_a_killed_worker_fails_its_job_and_no_other(server: Server, walk: Path, stroll: Path) -> None:
+    job = server.accepted(stroll)
+    other = server.accepted(walk)
+    server.in_state(job, ("running",))
+    foreman = workers(server)[0]
+    (worker,) = server.until(foreman.children, 10, "there is a worker")
+    os.kill(worker.pid, signal.SIGKILL)
+    end = server.ended(job)
+    assert end["state"] == "failed"
+    assert "signal 9" in end["reason"]
+    assert server.ended(other)["state"] == "done"
+    # and without the process that makes workers: the job is done by the next one
+    job = server.accepted(stroll)
+    server.in_state(job, ("running",))
+    foreman.kill()
+    assert server.ended(job, seconds=120)["state"] == "done"
+    assert server.job(job)["tries"] == 2
+    assert server.leaks() == {}
 
 
 def test_results_and_waiting_jobs_expire(tmp_path: Path, walk: Path) -> None:
-    with Server(tmp_path / "data", {"keep": 4.0, "sweep": 0.2}) as server:
+    with Server(tmp_path / "data", {"keep": 2.0, "sweep": 0.2}) as server:
         job = server.accepted(walk)
         end = server.ended(job)
         assert end["state"] == "done"
-        assert 0 < end["deleted_at"] - time.time() <= 4
+        assert 0 < end["deleted_at"] - time.time() <= 2
         server.until(lambda: server.ask("GET", f"/api/jobs/{job}").status == 404, 20, "it is deleted")
         assert [path.name for path in server.files()] == ["lock"]

@@ -11,7 +11,7 @@ import pytest
 
 from tests.serve.running import ANNA, Server
 
-SECONDS = 3.0  # the bounds of this server
+SECONDS = 1.5  # the bounds of this server
 LATE = 12.0  # what a busy machine may add
 
 

@@ -26,8 +26,12 @@ class Measurement:
     value: float
     raw: float | None = None
     chance: float | None = None
+    low: float | None = None  # ends of the 95 % interval of `value`
+    high: float | None = None
 
     def __post_init__(self) -> None:
+        if (self.low is None) != (self.high is None):
+            raise UsageError(f"measurement {self.name!r}: an interval has two ends, low and high")
         if self.kind not in ("utility", "attack"):
             raise UsageError(f"measurement {self.name!r}: kind={self.kind!r} must be 'utility' or 'attack'")
 
@@ -119,11 +123,15 @@ def _measured(measurements: Sequence[Measurement], output: str) -> str:
     if not measurements:
         return f"Nothing was recorded. Treat its {output} as if they were raw until you have attacked them yourself."
     rows = [
-        f"| {m.kind} | {m.name} | {m.metric} | {m.value:.4g} | {_number(m.raw)} | {_number(m.chance)} |"
+        f"| {m.kind} | {m.name} | {m.metric} | {_with_interval(m)} | {_number(m.raw)} | {_number(m.chance)} |"
         for m in measurements
     ]
     head = "| kind | task or attacker | metric | anonymized | raw | chance |\n|---|---|---|---|---|---|"
     return "\n".join([head, *rows]) + "\n\nAn attack should be near chance, a utility near raw."
+
+
+def _with_interval(m: Measurement) -> str:
+    return f"{m.value:.4g}" if m.low is None else f"{m.value:.4g} [{m.low:.4g}, {m.high:.4g}]"
 
 
 def _number(value: float | None) -> str:

@@ -3,8 +3,8 @@
     LatentConfig(width=768, stages=(Attention(), Rank(24), Noise(floor=0.3), Quantise(levels=16)))
 
 An adapter (`Attention`, `AttentionOnly`, `MLP`) can be undone by whoever trains against it; the mechanisms (`Rank`,
-`Noise`, `Quantise`, `StaticResidual`, `Erase`) throw something away. What one stage has thrown away no later stage
-brings back.
+`Noise`, `Quantise`, `StaticResidual`, `Motion`, `Erase`) throw something away. What one stage has thrown away no later
+stage brings back.
 """
 
 from __future__ import annotations
@@ -153,6 +153,20 @@ class StaticResidual:
 
 
 @dataclass(frozen=True, slots=True)
+class Motion:
+    """Minus the static features of the same video: of a still picture nothing is left.
+
+    `keep` numbers of the static features come through all the same: those that tell actions apart best.
+    """
+
+    kind: ClassVar[str] = "motion"
+    keep: int = 0
+
+    def __post_init__(self) -> None:
+        at_least(self, keep=0)
+
+
+@dataclass(frozen=True, slots=True)
 class Erase:
     """Projects directions away: those that tell videos apart, or given ones. Closed form, nothing is trained.
 
@@ -185,7 +199,7 @@ class Erase:
         return self.count(width) * (2 if self.source == "both" else 1)
 
 
-StageConfig = Attention | AttentionOnly | MLP | Rank | Noise | Quantise | StaticResidual | Erase
+StageConfig = Attention | AttentionOnly | MLP | Rank | Noise | Quantise | StaticResidual | Motion | Erase
 KINDS: dict[str, type[StageConfig]] = {stage.kind: stage for stage in get_args(StageConfig)}
 
 
@@ -212,7 +226,13 @@ class LatentConfig:
         one_of(self, "tokens", get_args(Tokens))
         if not self.stages:
             raise UsageError("a latent anonymizer needs at least one stage, or it gives the raw features out")
+        if any(isinstance(stage, Motion) for stage in self.stages[1:]):
+            raise UsageError(
+                "motion: must be the first stage: it subtracts features as the encoder gave them"
+            )
         for stage in self.stages:
+            if isinstance(stage, Motion) and stage.keep >= self.width:
+                raise UsageError(f"motion: keep={stage.keep} must be below the width {self.width}")
             if isinstance(stage, Attention | AttentionOnly) and self.width % stage.heads:
                 raise UsageError(f"{stage.kind}: width {self.width} is no multiple of heads={stage.heads}")
             if isinstance(stage, Rank) and stage.rank >= self.width:

@@ -24,6 +24,7 @@ from videoveil.anonymizers.erase import Eraser
 from videoveil.anonymizers.errors import NotExportable, ShapeMismatch, Withheld
 from videoveil.anonymizers.keys import FreshNoise, KeyedNoise, NoiseKey, row_contents
 from videoveil.anonymizers.mlp import MLPAdapter
+from videoveil.anonymizers.motion import MotionOnly
 from videoveil.anonymizers.noise import NoiseFloor
 from videoveil.anonymizers.publish import Published
 from videoveil.anonymizers.quantise import Quantiser
@@ -51,6 +52,8 @@ def build_stage(width: int, stage: StageConfig, place: int = 0) -> Stage:
             return Quantiser(width, stage)
         case settings.StaticResidual():
             return StaticResidualMap(width, stage)
+        case settings.Motion():
+            return MotionOnly(width, stage)
         case settings.Erase():
             return Eraser(width, stage)
 

@@ -2,7 +2,9 @@
 
 open_anonymizer("downsample:4")            the whole picture
 open_anonymizer("blur-faces")              what a detector finds
+open_anonymizer("veil-pixel")              what comes with the package (`videoveil.shipped`)
 open_anonymizer("runs/spact")              a folder that `veil train` wrote, or a hub id ORG/NAME
+open_anonymizer("mosaic.py")               a Python file of one's own (`anonymizers.own`)
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
+from videoveil import own_file, shipped
 from videoveil.anonymizers.obfuscate.base import Classical
 from videoveil.anonymizers.obfuscate.blur import STRONG, WEAK
 from videoveil.anonymizers.obfuscate.whole import Downsampler, WholeBlur
@@ -61,7 +64,7 @@ FOUND = {  # name → (method, what the detector must find)
     for name, method in (("blacken", "blacken"), ("blur", "strong-blur"), ("weak-blur", "weak-blur"))
     for covers in ("people", "faces")
 }
-NAMES = (*WHOLE, "downsample:FACTOR", *FOUND)
+NAMES = (*WHOLE, "downsample:FACTOR", *FOUND, "FILE.py")
 DETECTORS = ("hog", "centerface", "centerface:FILE", "yolo:FILE", "yunet:FILE")
 
 
@@ -93,10 +96,17 @@ def open_anonymizer(
             ) from None
     if source in WHOLE:
         return WHOLE[source]()
-    if not source or (not Path(source).is_dir() and "/" not in source):
-        raise UsageError(f"anonymizer {source!r}: neither {', '.join(NAMES)} nor a folder or hub id")
+    if own_file.is_own(source):
+        from videoveil.anonymizers.own import open_own
+
+        return open_own(source)
     from videoveil.anonymizers.publish import load
 
+    if source in shipped.names():
+        return load(shipped.folder(source), key=key)
+    if not source or (not Path(source).is_dir() and "/" not in source):
+        known = (*shipped.names(), *NAMES)
+        raise UsageError(f"anonymizer {source!r}: neither {', '.join(known)} nor a folder or hub id")
     return load(source, key=key)
 
 

@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
 import typer
 
+from videoveil import shipped
 from videoveil.commands.arguments import Device, Json, NoiseKeyFile
-from videoveil.commands.running import code_of, frame_size, named_anonymizer, stoppable, write_report
+from videoveil.commands.running import end_with, frame_size, named_anonymizer, stoppable, write_report
 from videoveil.commands.terminal import print_json
 from videoveil.errors import UsageError, VeilError
 
@@ -43,10 +44,10 @@ def anonymize(
         str,
         typer.Option(
             "--with",
-            help="black, blur, weak-blur, downsample:FACTOR, {blacken,blur,weak-blur}-{people,faces}, a folder of "
-            "`veil train`, or a hub id.",
+            help="One that comes with the package (see `veil models`), black, blur, weak-blur, downsample:FACTOR, "
+            "{blacken,blur,weak-blur}-{people,faces}, a folder of `veil train`, a hub id, or your own FILE.py.",
         ),
-    ],
+    ] = shipped.DEFAULT,
     detector: Annotated[
         str | None, typer.Option(help="Finds people or faces: hog, centerface, yolo:FILE, yunet:FILE.")
     ] = None,
@@ -77,6 +78,12 @@ def anonymize(
     expect: Annotated[
         str | None, typer.Option(help="Content hash (or its first 8 or more digits) the model must have.")
     ] = None,
+    latency: Annotated[
+        float | None,
+        typer.Option(
+            help="Of a camera or stream: seconds after which a picture is too late; 1 if not given."
+        ),
+    ] = None,
     keep_partial: Annotated[
         bool, typer.Option("--keep-partial", help="Keep a failed result as NAME.partial.mp4, failures black.")
     ] = False,
@@ -106,14 +113,18 @@ def anonymize(
         expect=expect,
     )
     kind = kind_of(source)
+    if latency is not None and kind != "stream":
+        raise UsageError(
+            f"--latency {latency:g}: is for cameras and streams, and {source} is none; leave it out"
+        )
     if kind == "file" and Path(destination).exists() and not overwrite:
         raise UsageError(f"{destination}: exists; give another name, or --overwrite")
     opened = named_anonymizer(model, key, detector, fail_closed)
     try:
-        with stoppable() as (stop, _):
-            code = _run(kind, source, destination, opened, options, stop, report, as_json)
+        with stoppable() as stop:
+            code = _run(kind, source, destination, opened, options, latency, stop, report, as_json)
     except VeilError as error:
-        _end(error, report, as_json)
+        end_with(error, report, as_json)
     if code:
         raise typer.Exit(code)
 
@@ -135,6 +146,7 @@ def _run(
     destination: str,
     opened: Any,
     options: Options,
+    latency: float | None,
     stop: threading.Event,
     report: Path | None,
     as_json: bool,
@@ -142,10 +154,11 @@ def _run(
     """Do it; the exit code."""
     made: Report | FolderReport | Any
     if kind == "stream":
-        from videoveil.pipeline.live import anonymize_stream
+        from videoveil.pipeline.live import LiveOptions, anonymize_stream
 
-        made = anonymize_stream(source, destination, opened, options, stop=stop)
-        code = int(getattr(made, "exit_code", 0))
+        live = LiveOptions() if latency is None else LiveOptions(latency=latency)
+        made = anonymize_stream(source, destination, opened, options, live, stop=stop)
+        code = made.exit_code
     elif kind == "folder":
         from videoveil.pipeline.folder import anonymize_folder
 
@@ -172,20 +185,6 @@ def _run(
     else:
         print(made)
     return code
-
-
-def _end(error: VeilError, report: Path | None, as_json: bool) -> None:
-    """Say what went wrong, in the report too, and leave with the code for it."""
-    from videoveil.pipeline.errors import told
-
-    made = getattr(error, "report", None)
-    value = {"error": told(error), "kind": type(error).__name__}
-    value |= {"report": made.to_json()} if made is not None else {}
-    write_report(report, value)
-    if as_json:
-        print_json(value)
-    print(f"veil: {type(error).__name__}: {told(error)}", file=sys.stderr)
-    raise typer.Exit(code_of(error)) from None
 
 
 class _Bar:

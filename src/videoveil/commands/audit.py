@@ -31,7 +31,7 @@ def audit(
     anonymizer: Annotated[
         str | None,
         typer.Option(
-            help="identity, black, blur, weak-blur, downsample:FACTOR, a folder of `veil train`, or a hub id."
+            help="identity, black, blur, weak-blur, downsample:FACTOR, a folder of `veil train`, a hub id, FILE.py."
         ),
     ] = None,
     raw: Annotated[str | None, typer.Option(help="Raw videos: a folder, or DATASET:ROOT.")] = None,

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from videoveil import shipped
 from videoveil.commands.arguments import Device, Json, NoiseKeyFile
 from videoveil.commands.terminal import Bar, print_json
 from videoveil.errors import UsageError
@@ -15,7 +16,9 @@ from videoveil.errors import UsageError
 def corpus(
     source: Annotated[Path, typer.Argument(help="A folder, or a list of videos (.txt, .csv, .jsonl).")],
     out: Annotated[Path, typer.Argument(help="The folder for the results; a corpus that was begun goes on.")],
-    model: Annotated[str, typer.Option("--with", help="The anonymizer: a name, a run folder, or a hub id.")],
+    model: Annotated[
+        str, typer.Option("--with", help="The anonymizer: a name, a run folder, or a hub id.")
+    ] = shipped.DEFAULT,
     workers: Annotated[int, typer.Option(help="Processes, or actors of Ray.")] = 1,
     engine: Annotated[
         str,

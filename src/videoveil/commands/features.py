@@ -17,7 +17,7 @@ def extract(
     store: Annotated[
         Path, typer.Argument(help="The feature store; made if it does not exist, completed if it does.")
     ],
-    encoder: Annotated[str, typer.Option(help="See `veil models`.")] = "tiny",
+    encoder: Annotated[str, typer.Option(help="See `veil models`; or your own FILE.py.")] = "tiny",
     weights: Annotated[str | None, typer.Option(help="A .safetensors file, a hub id, or 'random'.")] = None,
     seed: Annotated[int, typer.Option(help="Of random weights.")] = 0,
     clips: Annotated[

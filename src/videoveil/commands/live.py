@@ -1,12 +1,11 @@
 """`veil live`: a camera or network stream through an anonymizer, for as long as it runs.
 
-Exit code 0: ended as asked. 2: an option, the source or the model was refused. 3: a picture, the source or a sink
-failed. 143: ended by SIGTERM, after everything was closed well.
+Exit code 0: its time was over, or the source ended. 2: an option, the source or the model was refused. 3: a picture,
+the source or a sink failed, or the run was stopped (SIGINT, SIGTERM), after everything was closed well.
 """
 
 from __future__ import annotations
 
-import signal
 import sys
 from fractions import Fraction
 from pathlib import Path
@@ -14,15 +13,14 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
+from videoveil import shipped
 from videoveil.commands.arguments import Device, Json, NoiseKeyFile
-from videoveil.commands.running import FAILED, REFUSED, frame_size, named_anonymizer, stoppable, write_report
+from videoveil.commands.running import end_with, frame_size, named_anonymizer, stoppable, write_report
 from videoveil.commands.terminal import print_json
-from videoveil.errors import CheckpointError, MissingFile, ProtocolNotAllowed, UsageError, VeilError
+from videoveil.errors import UsageError, VeilError
 
 if TYPE_CHECKING:
     from videoveil.pipeline.report import Progress
-
-TERMINATED = 143
 
 
 def live(
@@ -33,7 +31,7 @@ def live(
         list[str],
         typer.Option(help="NAME.mp4 (in segments), rtmp://…, rtsp://…, srt://… or preview:PORT; repeatable."),
     ],
-    model: Annotated[str, typer.Option("--with", help="As for `veil anonymize`.")],
+    model: Annotated[str, typer.Option("--with", help="As for `veil anonymize`.")] = shipped.DEFAULT,
     detector: Annotated[
         str | None, typer.Option(help="Finds people or faces: hog, centerface, yolo:FILE, yunet:FILE.")
     ] = None,
@@ -61,8 +59,11 @@ def live(
     report: Annotated[Path | None, typer.Option(help="Write the report here, as JSON.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Anonymize live pictures. The output keeps its rate; whatever fails or comes too late is black, never raw."""
-    from videoveil.pipeline.errors import told
+    """Anonymize live pictures. The output keeps its rate; whatever fails or comes too late is black, never raw.
+
+    Exit code 0: its time was over, or the source ended. 2: input or options refused. 3: a picture, the source or a
+    sink failed, or the run was stopped.
+    """
     from videoveil.pipeline.live import LiveOptions, anonymize_stream
     from videoveil.pipeline.options import EngineName, Options
     from videoveil.pipeline.process import no_memory_dumps
@@ -74,14 +75,12 @@ def live(
     settings = LiveOptions(latency, _rate(rate), duration, stall, patience, segment)
     opened = named_anonymizer(model, key, detector, fail_closed)
     try:
-        with stoppable() as (stop, caught):
+        with stoppable() as stop:
             made = anonymize_stream(
                 source, to, opened, options, settings, progress=_progress(as_json), stop=stop
             )
     except VeilError as error:
-        print(f"veil: {type(error).__name__}: {told(error)}", file=sys.stderr)
-        write_report(report, {"error": told(error), "kind": type(error).__name__})
-        raise typer.Exit(code_of(error)) from None
+        end_with(error, report, as_json)
     write_report(report, made.to_json())
     if as_json:
         print_json(made.to_json())
@@ -89,13 +88,7 @@ def live(
         print(made)
     if made.error:
         print(f"veil: {made.error}", file=sys.stderr)
-    raise typer.Exit(made.exit_code or (TERMINATED if signal.SIGTERM in caught else 0))
-
-
-def code_of(error: VeilError) -> int:
-    """2 where the source or an option is at fault, 3 where the work failed."""
-    refused = isinstance(error, UsageError | CheckpointError | MissingFile | ProtocolNotAllowed)
-    return REFUSED if refused else FAILED
+    raise typer.Exit(made.exit_code)
 
 
 def _rate(text: str | None) -> Fraction | None:

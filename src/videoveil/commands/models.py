@@ -12,15 +12,23 @@ from videoveil.commands.terminal import numbers, options, print_json, print_tabl
 from videoveil.errors import UsageError
 
 
-def models(as_json: Json = False) -> None:
-    """List all models: kind, name, parameters, feature width."""
+def models(
+    card: Annotated[str, typer.Option(help="Show the card of one of the shipped anonymizers.")] = "",
+    as_json: Json = False,
+) -> None:
+    """List all models: encoders with their parameters and feature width, anonymizers that come with the package."""
     from dataclasses import asdict
 
+    from videoveil import shipped
     from videoveil.encoders.registry import describe
 
+    if card:
+        print(shipped.card(card))
+        return
     rows = [{"role": "encoder", **asdict(info)} for info in describe()]
+    veils = [{"role": "anonymizer", "name": name, **shipped.summary(name)} for name in shipped.names()]
     if as_json:
-        print_json(rows)
+        print_json([*rows, *veils])
         return
     cells = [
         [
@@ -34,6 +42,8 @@ def models(as_json: Json = False) -> None:
         for r in rows
     ]
     print_table(["role", "name", "input", "parameters", "width", "clip"], cells)
+    shown = [[v["role"], v["name"], v["input"], f"{v['parameters']:,}", v["figures"]] for v in veils]
+    print_table(["role", "name", "input", "parameters", "measured: anonymized (raw, chance)"], shown)
 
 
 def convert(

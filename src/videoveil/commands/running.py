@@ -5,12 +5,16 @@ from __future__ import annotations
 import contextlib
 import re
 import signal
+import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import Any, NoReturn
 
+import typer
+
+from videoveil.commands.terminal import print_json
 from videoveil.errors import CheckpointError, MediaError, UsageError, VeilError, WriteFailed
 
 REFUSED, FAILED = 2, 3  # exit codes
@@ -52,14 +56,27 @@ def write_report(path: Path | None, value: Any) -> None:
         files.write_json(path, value)
 
 
+def end_with(error: VeilError, report: Path | None, as_json: bool) -> NoReturn:
+    """Say what went wrong, in the report too, and leave with the code for it."""
+    from videoveil.pipeline.errors import told
+
+    made = getattr(error, "report", None)
+    value = {"error": told(error), "kind": type(error).__name__}
+    value |= {"report": made.to_json()} if made is not None else {}
+    write_report(report, value)
+    if as_json:
+        print_json(value)
+    print(f"veil: {type(error).__name__}: {told(error)}", file=sys.stderr)
+    raise typer.Exit(code_of(error)) from None
+
+
 @contextlib.contextmanager
-def stoppable() -> Iterator[tuple[threading.Event, set[int]]]:
-    """An event that SIGINT and SIGTERM set, and which of them came. A second one ends the process as usual."""
-    stop, caught = threading.Event(), set[int]()
+def stoppable() -> Iterator[threading.Event]:
+    """An event that SIGINT and SIGTERM set. A second one of them ends the process as usual."""
+    stop = threading.Event()
     before: dict[int, Any] = {}
 
     def ask(number: int, frame: FrameType | None) -> None:
-        caught.add(number)
         stop.set()
         for one, handler in before.items():
             signal.signal(one, handler)
@@ -67,7 +84,7 @@ def stoppable() -> Iterator[tuple[threading.Event, set[int]]]:
     if threading.current_thread() is threading.main_thread():
         before.update({one: signal.signal(one, ask) for one in (signal.SIGINT, signal.SIGTERM)})
     try:
-        yield stop, caught
+        yield stop
     finally:
         for one, handler in before.items():
             signal.signal(one, handler)

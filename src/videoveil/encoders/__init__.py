@@ -3,6 +3,7 @@
 from videoveil.encoders.base import Classifier, Encoder, InputSpec
 from videoveil.encoders.checkpoints import save
 from videoveil.encoders.convert import ConversionReport, convert
+from videoveil.encoders.own import own_encoder
 from videoveil.encoders.registry import EncoderInfo, create, describe, info, names
 
 __all__ = [
@@ -16,5 +17,6 @@ __all__ = [
     "describe",
     "info",
     "names",
+    "own_encoder",
     "save",
 ]

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 from urllib.error import URLError
 
+from videoveil import own_file
 from videoveil.encoders import (
     c3d,
     checkpoints,
@@ -17,6 +18,7 @@ from videoveil.encoders import (
     i3d,
     i3d_resnet50,
     mobilenet_v1,
+    own,
     tiny,
     torchvision_models,
     transformers_models,
@@ -91,6 +93,8 @@ def create(name: str, *, weights: str | Path | None = None, seed: int = 0, **opt
     `options`: norm, pool, classes, frames, size, resize, stride and those of the family. They win over what a file
     says; a number of classes that is not the file's gets a fresh classification layer from `seed`.
     """
+    if own_file.is_own(name):
+        return own.open_own(name, weights=weights, options=options)
     name = resolve(name)
     model = MODELS[name]
     embedded = EMBEDDED / f"{name}.safetensors"

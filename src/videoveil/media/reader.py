@@ -35,6 +35,7 @@ from fractions import Fraction
 from pathlib import Path
 from types import TracebackType
 
+import av
 import numpy as np
 
 from videoveil.errors import CorruptVideo, ProtocolNotAllowed, UsageError
@@ -78,6 +79,16 @@ class Frame:
     index: int
     time: Fraction
     image: np.ndarray
+
+
+@dataclass(frozen=True)
+class Decoded:
+    """One picture as the decoder gives it, in whatever form it is stored, and how it is turned for display."""
+
+    index: int
+    time: Fraction
+    picture: av.VideoFrame
+    turn: Orientation
 
 
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]+:")
@@ -175,6 +186,11 @@ class Video:
         Run to the end, this finds out whether the whole file is sound. Each call starts anew; a live stream can be
         read once.
         """
+        for one in self.decoded(start, stop, step):
+            yield Frame(one.index, one.time, self._convert(one.picture, one.turn))
+
+    def decoded(self, start: int = 0, stop: int | None = None, step: int = 1) -> Iterator[Decoded]:
+        """As `frames`, before anything is made of the pictures: for those who want another form or size than RGB."""
         if start < 0 or step < 1 or (stop is not None and stop < 0):
             raise UsageError(f"frames(start={start}, stop={stop}, step={step}): start, stop ≥ 0 and step ≥ 1")
         if (
@@ -191,7 +207,7 @@ class Video:
                 numbered.close()
                 return
             if number >= start and (number - start) % step == 0:
-                yield self._frame(number, picture)
+                yield Decoded(number, picture.pts * self._time_base, picture.frame, self._turn)
 
     def read(self, indices: Sequence[int]) -> np.ndarray:
         """The frames with these numbers as (len(indices), H, W, 3) uint8 RGB; any order, repeats allowed.
@@ -218,9 +234,6 @@ class Video:
         return out
 
     # --- how frames are reached ---
-
-    def _frame(self, number: int, picture: Picture) -> Frame:
-        return Frame(number, picture.pts * self._time_base, self._convert(picture.frame, self._turn))
 
     def _from_start(self) -> Generator[tuple[int, Picture], None, None]:
         """Every picture with its number. A run to the end also settles the times, whatever the packets said."""

@@ -37,11 +37,49 @@ from videoveil.media.origin import LocalOrigin
 from videoveil.media.sound import Sound
 
 _BT709 = 1  # matrix, primaries and transfer all have this number
-_LIMITED = 1
-_EXACT = Interpolation.BICUBIC | Interpolation.ACCURATE_RND | Interpolation.BITEXACT
+_UNTOLD, _LIMITED = 0, 1  # range: planes of 4:2:0 that do not tell theirs have the limited one
+_EXACT = Interpolation.ACCURATE_RND | Interpolation.BITEXACT
 _MAX_TIMESCALE = 2**31 - 1
 _NO_SEI = "filter_units=remove_types=6"
 _FINE = 90_000  # ticks per second that the movie clock has at least
+
+
+class Coding:
+    """Pictures in the form in which they are coded here: 4:2:0 (4:4:4 at odd sizes), BT.709, limited range.
+
+    Converting and scaling is one step, with the same result on every machine. One of these belongs to one thread.
+    """
+
+    def __init__(self, width: int, height: int):
+        self.width, self.height = width, height
+        self.format = "yuv444p" if width % 2 or height % 2 else "yuv420p"
+        self._reformatter = VideoReformatter()
+
+    def of_image(self, image: np.ndarray) -> av.VideoFrame:
+        """(h, w, 3) uint8 RGB of any size."""
+        frame = av.VideoFrame.from_ndarray(np.ascontiguousarray(image), format="rgb24")
+        return self._reformatter.reformat(
+            frame,
+            self.width,
+            self.height,
+            format=self.format,
+            dst_colorspace=Colorspace.ITU709,
+            src_color_range=ColorRange.JPEG,
+            dst_color_range=ColorRange.MPEG,
+            interpolation=_EXACT | self._kernel(frame.width, frame.height),
+            threads=1,
+        )
+
+    def has(self, frame: av.VideoFrame) -> bool:
+        """Whether a frame is in this form already, by what it says of itself."""
+        form = (frame.format.name, frame.width, frame.height) == (self.format, self.width, self.height)
+        return form and frame.colorspace == _BT709 and frame.color_range in (_UNTOLD, _LIMITED)
+
+    def _kernel(self, width: int, height: int) -> Interpolation:
+        """Bicubic for chroma alone; a picture is averaged to become smaller and bilinear to become larger."""
+        if (width, height) == (self.width, self.height):
+            return Interpolation.BICUBIC
+        return Interpolation.AREA if width * height > self.width * self.height else Interpolation.BILINEAR
 
 
 class VideoWriter:
@@ -78,6 +116,7 @@ class VideoWriter:
             Fraction(time_base),
         )
         self.frames = 0
+        self._coding = Coding(width, height)
         self._rate, self._sample_aspect, self._limits = rate, sample_aspect, limits
         self._audio_from = audio_from
         # Without B-frames the stored order is the order of display: no player has anything to reorder or to cut.
@@ -94,7 +133,6 @@ class VideoWriter:
         self._shift: int = 0
         self._open, self._complete = False, True
         self._stack = contextlib.ExitStack()
-        self._reformatter = VideoReformatter()
         self._sound: Sound | None = None
 
     def __enter__(self) -> VideoWriter:
@@ -125,8 +163,11 @@ class VideoWriter:
                 raise
             raise WriteFailed(self.destination, f"could not be written: {failure}") from failure
 
-    def write(self, image: np.ndarray, time: Fraction) -> None:
-        """Append one frame: `image` (H, W, 3) uint8 RGB, shown at `time` seconds."""
+    def write(self, image: np.ndarray | av.VideoFrame, time: Fraction) -> None:
+        """Append one frame, shown at `time` seconds: (H, W, 3) uint8 RGB, or a frame made by a `Coding` of this size.
+
+        A frame is the writer's from then on: its time is set.
+        """
         if not self._open:
             raise UsageError(f"{self.destination}: write() outside the writer's with block")
         self._complete = False  # until this frame is in: one that was refused spoils the file
@@ -140,11 +181,10 @@ class VideoWriter:
         self.frames += 1
         self._complete = True
 
-    def _check(self, image: np.ndarray, time: Fraction) -> int:
+    def _check(self, image: np.ndarray | av.VideoFrame, time: Fraction) -> int:
         """The time in units of the track, after everything about the frame was found right."""
-        if not isinstance(image, np.ndarray) or image.dtype != np.uint8 or image.shape != self.shape:
-            found = f"{image.dtype} {image.shape}" if isinstance(image, np.ndarray) else type(image).__name__
-            reason = f"frame {self.frames} is {found}; expected is uint8 {self.shape} RGB"
+        if not self._fits(image):
+            reason = f"frame {self.frames} is {_described(image)}; expected is uint8 {self.shape} RGB"
             raise WriteFailed(self.destination, reason)
         if (time / self.time_base).denominator != 1:
             reason = (
@@ -164,6 +204,11 @@ class VideoWriter:
             self._shift, tick = -tick, 0
         return tick
 
+    def _fits(self, image: np.ndarray | av.VideoFrame) -> bool:
+        if isinstance(image, av.VideoFrame):
+            return self._coding.has(image)
+        return isinstance(image, np.ndarray) and image.dtype == np.uint8 and image.shape == self.shape
+
     def _start(self, stack: contextlib.ExitStack) -> None:
         """Open the container, its streams and the encoder, and write the header."""
         height, width, _ = self.shape
@@ -173,7 +218,7 @@ class VideoWriter:
         stream = self._container.add_stream("libx264", rate=rate, options=self._options)
         context = stream.codec_context
         context.width, context.height = width, height
-        context.pix_fmt = "yuv444p" if width % 2 or height % 2 else "yuv420p"
+        context.pix_fmt = self._coding.format
         context.time_base = self._unit
         context.sample_aspect_ratio = self._sample_aspect
         context.colorspace = context.color_primaries = context.color_trc = _BT709
@@ -192,16 +237,8 @@ class VideoWriter:
         self._container.start_encoding()
         self._filter = BitStreamFilterContext(_NO_SEI, stream)
 
-    def _encode(self, image: np.ndarray, tick: int) -> None:
-        frame = self._reformatter.reformat(
-            av.VideoFrame.from_ndarray(np.ascontiguousarray(image), format="rgb24"),
-            format=self._stream.codec_context.pix_fmt,
-            dst_colorspace=Colorspace.ITU709,
-            src_color_range=ColorRange.JPEG,
-            dst_color_range=ColorRange.MPEG,
-            interpolation=_EXACT,
-            threads=1,
-        )
+    def _encode(self, image: np.ndarray | av.VideoFrame, tick: int) -> None:
+        frame = self._coding.of_image(image) if isinstance(image, np.ndarray) else image
         frame.pts, frame.time_base = tick, self._unit
         for packet in self._stream.encode(frame):
             self._mux(packet)
@@ -259,6 +296,15 @@ class VideoWriter:
         libav has to say about closing it (the disk is still full) adds nothing."""
         with contextlib.suppress(av.error.FFmpegError, OSError):
             self._container.close()
+
+
+def _described(image: object) -> str:
+    """What was handed in, for messages."""
+    if isinstance(image, np.ndarray):
+        return f"{image.dtype} {image.shape}"
+    if isinstance(image, av.VideoFrame):
+        return f"{image.format.name} ({image.height}, {image.width}) of the matrix {image.colorspace}"
+    return type(image).__name__
 
 
 def movie_timescale(unit: Fraction, rates: Sequence[int]) -> int:

@@ -1,4 +1,4 @@
-"""One file through an anonymizer: decode → anonymize → check → encode, each in a thread of its own.
+"""One file through an anonymizer: decode → anonymize → check → encode, in threads of their own.
 
     report = anonymize_file("raw.mp4", "veiled.mp4", open_anonymizer("runs/spact"))
 
@@ -13,7 +13,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -27,9 +27,10 @@ from videoveil.pipeline.report import Progress, Report, Spans
 from videoveil.pipeline.stages import Halted, Line
 
 if TYPE_CHECKING:
-    from videoveil.media.reader import Frame, Video, VideoInfo
+    from videoveil.media.reader import Video, VideoInfo
     from videoveil.media.writer import VideoWriter
     from videoveil.pipeline.engines import Worker, Workshop
+    from videoveil.pipeline.lanes import Lane
 
 SUFFIXES = (".mp4", ".m4v")
 WAITING = 96 * 2**20  # bytes of pictures in one queue, at most
@@ -111,10 +112,19 @@ def sweep(folder: Path) -> list[Path]:
 
 
 @dataclass(frozen=True, slots=True)
+class _Raw:
+    """One frame as it goes in: what its lane took of it."""
+
+    number: int
+    time: Fraction
+    taken: Any
+
+
+@dataclass(frozen=True, slots=True)
 class _Made:
     """What the anonymizer gave for one frame, or why it gave nothing."""
 
-    frame: Frame
+    raw: _Raw
     image: Any
     problem: str = ""
 
@@ -141,6 +151,8 @@ class _Run:
         part: Part | None,
     ):
         from videoveil.pipeline.engines import Workshop
+        from videoveil.pipeline.hands import HANDS
+        from videoveil.pipeline.lanes import lane
 
         self.source, self.destination, self.anonymizer = source, destination, anonymizer
         self.options, self.video, self.began = options, video, began
@@ -153,8 +165,10 @@ class _Run:
         self.info: VideoInfo = video.info
         self.part, self.total = part, self.info.frames if part is None else part.stop - part.first
         self.shape = options.size or (self.info.height, self.info.width)
-        self.worker: Worker = (workshop or Workshop()).worker(anonymizer, self.shape, self.total, options)
+        shop = workshop or Workshop()
+        self.worker: Worker = shop.worker(anonymizer, self.shape, self.total, options, hands=HANDS)
         self.checks.answer = self.worker.answer
+        self.lane: Lane = lane(self.worker, self.checks, self.shape)
         self.content = files.file_hash(source) if getattr(anonymizer, "wants_content", False) else None
         self.spans = Spans()
         self.frames = 0
@@ -222,53 +236,44 @@ class _Run:
         size = self.worker.batch
         room = max(1, min(self.options.queue, WAITING // (self.shape[0] * self.shape[1] * 3)) // size)
         decoded = self.line.source("decode", _batches(self._frames(), size), room)
-        made = self.line.stage("anonymize", self._anonymize, decoded, room)
+        made = self.line.stage(
+            "anonymize", self._anonymize, decoded, room, hands=self.worker.hands, begin=self.worker.begin
+        )
         return self.line.stage("check", self._check, made, room)
 
-    def _frames(self) -> Iterator[Frame]:
-        """Decoded and at the size of the result. A damaged input ends the stream and is told at the end."""
+    def _frames(self) -> Iterator[_Raw]:
+        """Decoded, as the lane takes them. A damaged input ends the stream and is told at the end."""
+        first, stop, shift = 0, None, Fraction(0)
+        if self.part is not None:
+            first, stop, shift = self.part.first, self.part.stop, self.part.shift
         try:
-            for frame in self._chosen():
-                yield frame if frame.image.shape[:2] == self.shape else self._resized(frame)
+            for decoded in self.video.decoded(first, stop):
+                yield _Raw(decoded.index, decoded.time + shift, self.lane.take(decoded))
         except VeilError as error:
             self.cut = error
 
-    def _chosen(self) -> Iterator[Frame]:
-        if self.part is None:
-            yield from self.video.frames()
-            return
-        for frame in self.video.frames(self.part.first, self.part.stop):
-            yield replace(frame, time=frame.time + self.part.shift)
-
-    def _resized(self, frame: Frame) -> Frame:
-        import cv2
-
-        smaller = self.shape[0] * self.shape[1] < frame.image.shape[0] * frame.image.shape[1]
-        how = cv2.INTER_AREA if smaller else cv2.INTER_LINEAR
-        return replace(frame, image=cv2.resize(frame.image, self.shape[::-1], interpolation=how))
-
-    def _anonymize(self, batch: Sequence[Frame]) -> list[_Made]:
+    def _anonymize(self, batch: Sequence[_Raw]) -> list[_Made]:
         self.checks.weights()
         try:
-            images = self.worker([frame.image for frame in batch], self.content)
+            images = self.lane.anonymize([raw.taken for raw in batch], self.content)
             if len(images) != len(batch):
                 raise StageFailed(f"{len(images)} pictures came out of {len(batch)}")
-            return [_Made(frame, image) for frame, image in zip(batch, images)]
+            return [_Made(raw, image) for raw, image in zip(batch, images)]
         except Exception as error:  # of any kind: the frames of this batch stay inside
             if len(batch) == 1:
                 return [_Made(batch[0], None, f"the anonymizer failed: {told(error)}")]
         # a frame's result does not depend on its batch, so each gets a chance of its own
-        return [one for frame in batch for one in self._anonymize([frame])]
+        return [one for raw in batch for one in self._anonymize([raw])]
 
     def _check(self, batch: Sequence[_Made]) -> list[_Ready]:
         done = []
         for made in batch:
-            raw = made.frame.image
+            raw = made.raw
             if made.problem:
-                checked = self.checks.black(raw, made.problem)
+                checked = self.lane.black(raw.taken, made.problem)
             else:
-                checked = self.checks.frame(raw, made.image)
-            done.append(_Ready(made.frame.index, made.frame.time, checked))
+                checked = self.lane.check(raw.taken, made.image)
+            done.append(_Ready(raw.number, raw.time, checked))
         return done
 
     def _write(self, writer: VideoWriter, batch: Iterable[_Ready]) -> None:
@@ -325,9 +330,13 @@ class _Run:
     def _report(self, destination: str, error: BaseException | None = None) -> Report:
         seconds = {name: round(self.line.seconds.get(name, 0.0), 3) for name in STAGES}
         detector = self.anonymizer.report().to_json() if self.checks.partly else None
+        from videoveil.pipeline.engines import unmeasured_scale
+
         notes = []
         if self.options.audio and not self.info.has_audio:
             notes.append("there is no sound in the input")
+        if warning := unmeasured_scale(self.anonymizer, self.shape, self.options.inner):
+            notes.append(warning)
         return Report(
             source=str(self.source),
             destination=destination,
@@ -351,8 +360,8 @@ class _Run:
         )
 
 
-def _batches(frames: Iterator[Frame], size: int) -> Iterator[list[Frame]]:
-    batch: list[Frame] = []
+def _batches(frames: Iterator[_Raw], size: int) -> Iterator[list[_Raw]]:
+    batch: list[_Raw] = []
     for frame in frames:
         batch.append(frame)
         if len(batch) == size:

@@ -6,6 +6,11 @@ one. A block without detail (sky, a wall, the black of a fade) may stay as it is
 shows nobody. Detail is what a blur would take: the mean size of the Laplacian, zero for flat and for evenly shaded
 blocks.
 
+Where a network looks at a smaller picture, it is asked twice: of the small pictures, at which an anonymizer that does
+nothing is seen as clearly as ever (what enlarging takes does not count as its work), and of the picture in the form in
+which it is coded, beside the input in that same form. There a raw picture can have been converted to and fro, so that
+what rounding moves does not count as a change.
+
 Anonymizers that cover what a detector finds leave the rest of a picture alone. There, a frame that comes out untouched
 is one in which nothing was found, be it that nobody is there or that the detector failed, which nobody can tell apart:
 such a frame becomes black too, though it is no failure.
@@ -16,6 +21,7 @@ known answer (`engines`).
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -29,6 +35,8 @@ from videoveil.pipeline.errors import WeightsChanged
 
 BLOCK = 16  # pixels: a face that can be recognised is larger
 DETAIL = 6.0  # grey levels: mean |Laplacian| of a block from which on something can be seen in it
+ROUNDING = 0.25  # grey levels: more than conversion to RGB and back moves the pixels of a block, on average
+LUMA = 219 / 255  # steps of coded luma per grey level
 SECONDS = 20.0  # between two looks at the anonymizer's hash
 NOT_CHANGED = "came out as it went in"
 NOTHING_FOUND = "nothing was found to cover"
@@ -36,9 +44,10 @@ NOTHING_FOUND = "nothing was found to cover"
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """A frame that may leave: (H, W, 3) uint8 RGB. Where it was made black, why; `failed`: it should not have been."""
+    """A frame that may leave. Where it was made black, why; `failed`: it should not have been."""
 
-    image: np.ndarray
+    image: Any
+    """(H, W, 3) uint8 RGB, or a frame as it is coded."""
     reason: str = ""
     failed: bool = False
 
@@ -71,6 +80,7 @@ class FrameChecks:
             )
         self.answer = answer
         self._seconds, self._next = seconds, time.monotonic() + seconds
+        self._looking = threading.Lock()
 
     def frame(self, raw: np.ndarray, made: Any) -> Checked:
         """What may leave of one frame: `made` from `raw` (both (H, W, 3) uint8 RGB), or a black picture.
@@ -87,14 +97,32 @@ class FrameChecks:
             return Checked(made) if self.empty == "keep" else Checked(np.zeros_like(raw), problem)
         return self.black(raw, problem)
 
+    def luma(self, raw: np.ndarray, made: np.ndarray) -> str:
+        """Why `made` may not leave though it passed as a picture before it was enlarged; empty if it may.
+
+        raw, made: (H, W) uint8, the luma of both in the form in which the result is coded. Raises what goes wrong.
+        """
+        if problem := not_a_picture(made, raw.shape):
+            return problem
+        least = (self.least_change + ROUNDING) * LUMA
+        return NOT_CHANGED if unchanged_detail(raw, made, least, DETAIL * LUMA).any() else ""
+
     def black(self, raw: np.ndarray, reason: str) -> Checked:
         """In place of a frame that failed."""
         return Checked(np.zeros_like(raw), reason, True)
 
     def weights(self, *, now: bool = False) -> None:
         """Raise `WeightsChanged` unless the anonymizer is what it was; looks only every so often, or `now`."""
-        if not now and time.monotonic() < self._next:
-            return
+        if now:
+            with self._looking:
+                self._look()
+        elif time.monotonic() >= self._next and self._looking.acquire(blocking=False):
+            try:  # of several threads one looks; a change is noticed before anything is released
+                self._look()
+            finally:
+                self._looking.release()
+
+    def _look(self) -> None:
         found = str(self.anonymizer.content_hash())
         if found != self.hash:
             raise WeightsChanged(
@@ -131,33 +159,39 @@ def not_a_picture(made: Any, shape: tuple[int, ...]) -> str:
     return ""
 
 
-def unchanged_detail(raw: np.ndarray, made: np.ndarray, least_change: float) -> np.ndarray:
+def unchanged_detail(
+    raw: np.ndarray, made: np.ndarray, least_change: float, detail: float = DETAIL
+) -> np.ndarray:
     """(rows, columns) of blocks: True where the input has detail and the output differs from it by less than that.
 
-    raw, made: (H, W, 3) uint8.
+    raw, made: (H, W, 3) or (H, W) uint8.
     """
-    unchanged = _block_means(cv2.absdiff(raw, made)).mean(2) < least_change
+    unchanged = _block_means(raw, made).mean(2) < least_change
     if not unchanged.any():  # the usual case: the dearer half of the check is not needed
         return unchanged
-    return unchanged & (_block_means(_laplacian(raw))[..., 0] >= DETAIL)
+    return unchanged & (_block_means(_laplacian(raw))[..., 0] >= detail)
 
 
 def _laplacian(image: np.ndarray) -> np.ndarray:
-    """(H, W, 3) → (H, W) uint8: how far each pixel is from what its neighbours would make of it."""
-    green = np.ascontiguousarray(image[..., 1])
+    """(H, W[, 3]) → (H, W) uint8: how far each pixel is from what its neighbours would make of it."""
+    green = np.ascontiguousarray(image[..., 1] if image.ndim == 3 else image)
     return cv2.convertScaleAbs(cv2.Laplacian(green, cv2.CV_16S, ksize=1, borderType=cv2.BORDER_REPLICATE))
 
 
-def _block_means(image: np.ndarray) -> np.ndarray:
-    """(H, W[, C]) uint8 → (⌈H/16⌉, ⌈W/16⌉, C) float64 means; blocks at the edges hold what is left."""
-    planes = image if image.ndim == 3 else image[..., None]
-    height, width = planes.shape[:2]
-    fits = height * width < 2**23  # 255 × that many pixels is still a 32-bit integer
-    sums = cv2.integral(planes, sdepth=cv2.CV_32S if fits else cv2.CV_64F)  # (H + 1, W + 1[, C]), exact
-    sums = sums.reshape(height + 1, width + 1, -1)
-    rows = np.append(np.arange(0, height, BLOCK), height)
-    columns = np.append(np.arange(0, width, BLOCK), width)
-    corners = sums[np.ix_(rows, columns)].astype(np.float64)
-    totals = corners[1:, 1:] - corners[:-1, 1:] - corners[1:, :-1] + corners[:-1, :-1]
-    areas = np.outer(np.diff(rows), np.diff(columns))[..., None]
+def _block_means(image: np.ndarray, other: np.ndarray | None = None) -> np.ndarray:
+    """(H, W[, C]) uint8 → (⌈H/16⌉, ⌈W/16⌉, C) float64 means; blocks at the edges hold what is left.
+
+    With `other`: of the difference of the two. A row of blocks at a time, which stays in the cache.
+    """
+    height, width = image.shape[:2]
+    rows, columns = np.arange(0, height, BLOCK), np.arange(0, width, BLOCK)
+    sums = []
+    for top in rows:
+        strip = image[top : top + BLOCK]
+        if other is not None:
+            strip = cv2.absdiff(strip, other[top : top + BLOCK])
+        strip = strip.reshape(len(strip), -1)  # (≤ 16, W·C)
+        sums.append(cv2.reduce(strip, 0, cv2.REDUCE_SUM, dtype=cv2.CV_32S).reshape(1, width, -1))
+    totals = np.add.reduceat(np.concatenate(sums), columns, axis=1)  # exact: 255 × 16 × 16 is a small number
+    areas = np.outer(np.diff(rows, append=height), np.diff(columns, append=width))[..., None]
     return totals / areas

@@ -34,6 +34,7 @@ from videoveil.pipeline.errors import told
 from videoveil.pipeline.manifest import Entry
 from videoveil.pipeline.options import EngineName, Options
 from videoveil.pipeline.process import no_memory_dumps
+from videoveil.pipeline.records import Records, stamp, tidy
 
 STATE = ".veil-corpus"
 RETRY_SECONDS = 0.2
@@ -143,6 +144,10 @@ class Corpus:
     def state(self) -> Path:
         return self.destination / STATE
 
+    @property
+    def records(self) -> Records:
+        return Records(self.state)
+
     # --- agreeing -------------------------------------------------------------------------------------------
 
     def prepared(self) -> Corpus:
@@ -188,15 +193,12 @@ class Corpus:
     # --- what is known --------------------------------------------------------------------------------------
 
     def settled(self, entry: Entry) -> Settled | None:
-        path = self.state / "settled" / f"{entry.id}.json"
-        if not path.is_file():
-            return None
-        value = json.loads(path.read_text())
-        return Settled(**{**value, "black": tuple(value["black"])})
+        value = self.records.get("settled", entry.id)
+        return None if value is None else Settled(**{**value, "black": tuple(value["black"])})
 
     def plan_of(self, entry: Entry) -> Plan | None:
-        path = self.state / "plans" / f"{entry.id}.json"
-        return Plan.from_json(json.loads(path.read_text())) if path.is_file() else None
+        value = self.records.get("plans", entry.id)
+        return None if value is None else Plan.from_json(value)
 
     def part(self, entry: Entry, number: int) -> Path:
         return self.state / "parts" / entry.id / f"{number}.mp4"
@@ -217,10 +219,8 @@ class Corpus:
         return CorpusReport(tuple(one for one in every if one is not None), seconds, restarts)
 
     def tidy(self) -> None:
-        """Remove what killed workers left."""
-        for path in self.state.rglob(f"{files.TEMPORARY}*"):
-            if not files.owner_alive(path):
-                path.unlink(missing_ok=True)
+        """Remove what killed workers left, beside the results too."""
+        tidy(self.destination)
 
     # --- pieces of work: each does nothing where it is done or somebody else is at it -------------------------
 
@@ -230,7 +230,7 @@ class Corpus:
                 return False
             plan = self._attempt(entry, "plan", lambda: self._plan(entry, anonymizer))
             if plan is not None:
-                files.write_json(self.state / "plans" / f"{entry.id}.json", plan.to_json())
+                self.records.put("plans", entry.id, plan.to_json())
             return True
 
     def do_chunk(self, entry: Entry, plan: Plan, number: int, anonymizer: Any) -> bool:
@@ -267,13 +267,13 @@ class Corpus:
         from videoveil.media.reader import open_video
         from videoveil.pipeline.checks import covers_parts
 
-        stamp = _stamp(entry)
+        before = stamp(entry.source)
         with open_video(entry.source, limits=self.options.limits) as video:
             times = video.index()
             shift = max(Fraction(0), -int(times[0]) * video.info.time_base)
         follows = covers_parts(anonymizer)  # somebody who is followed must not be lost at a seam
         whole = len(times) if follows else self.chunk
-        return Plan(len(times), bounds(len(times), whole), shift, stamp)
+        return Plan(len(times), bounds(len(times), whole), shift, tuple(before))
 
     def _chunk(self, entry: Entry, plan: Plan, number: int, anonymizer: Any) -> bool:
         from videoveil.pipeline.anonymize import Part, anonymize_file
@@ -282,7 +282,7 @@ class Corpus:
         options = replace(self.options, audio=False)
         span = Part(*plan.span(number), plan.shift)
         report = anonymize_file(entry.source, part, anonymizer, options, part=span)
-        if _stamp(entry) != plan.stamp:
+        if tuple(stamp(entry.source)) != plan.stamp:
             part.unlink(missing_ok=True)
             raise UsageError(f"{entry.source}: was changed while the corpus was at work")
         black = [asdict(span) for span in report.black]
@@ -319,12 +319,12 @@ class Corpus:
         self._settle(entry, Settled(entry.name, entry.source, reason=reason))
 
     def _settle(self, entry: Entry, found: Settled) -> None:
-        files.write_json(self.state / "settled" / f"{entry.id}.json", asdict(found))
+        self.records.put("settled", entry.id, asdict(found))
         shutil.rmtree(self.state / "parts" / entry.id, ignore_errors=True)
         shutil.rmtree(self.state / "attempts" / entry.id, ignore_errors=True)
 
     def _owned(self, entry: Entry, what: str) -> Any:
-        return files.claim(self.state / "locks" / f"{entry.id}-{what}")
+        return self.records.claim(f"{entry.id}-{what}")
 
 
 def _engine(anonymizer: Any, size: tuple[int, int], options: Options) -> EngineName:
@@ -336,14 +336,6 @@ def _engine(anonymizer: Any, size: tuple[int, int], options: Options) -> EngineN
         return "torch" if options.engine == "auto" else options.engine
     found: EngineName = Workshop().worker(anonymizer, size, None, options).facts()["name"]
     return found
-
-
-def _stamp(entry: Entry) -> tuple[int, ...]:
-    try:
-        found = Path(entry.source).stat()
-    except OSError as error:
-        raise UsageError(f"{entry.source}: cannot be read ({error.strerror or error})") from error
-    return found.st_size, found.st_mtime_ns
 
 
 def _words(what: str) -> str:

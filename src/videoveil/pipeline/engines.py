@@ -6,7 +6,8 @@ takes half a minute, so only long inputs are offered it. Everything else runs as
 batches, obfuscations that follow people as one stream.
 
 A worker is told of as many pictures as `batch` at once and gives one for each, in order. It raises on any failure; then
-nothing of that batch is used.
+nothing of that batch is used. As many threads as it has `hands` may call it at the same time, each after a call of its
+`begin`: on a CPU every one then computes frames of its own, on its share of the cores.
 """
 
 from __future__ import annotations
@@ -36,20 +37,28 @@ from videoveil.anonymizers.pixel.stage import LEAST
 from videoveil.devices import choose
 from videoveil.errors import UsageError
 from videoveil.pipeline.errors import WeightsChanged, told
+from videoveil.pipeline.hands import affordable_hands, own_threads, share
 from videoveil.pipeline.options import Options
 
-SHORT = 96  # frames: below, measuring costs more than it can save
+SHORT = 2**24  # pixels of all frames together: below, measuring costs more than it can save
 LONG = 5000  # frames from which on compiling pays off
 TRIAL = 1.0  # seconds, at most, that one candidate is timed
 SAME = 3  # grey levels that a known answer may be off: some devices add up in any order
 KNOWN = "a known answer"  # the name of a video that is none
 PIXELS = 2**21  # of a batch for anonymizers without an engine
+FEW = 2**16  # pixels of a network's batch on a CPU: more at once is no faster there
+LARGER = 1.5  # times as large as in training, people are no longer what a network has learned
 
 
 class Worker(Protocol):
     """Pictures in, as many pictures out."""
 
     batch: int
+    hands: int
+
+    def begin(self) -> None:
+        """Called first by each of several threads that are going to call this."""
+        ...
 
     def __call__(self, images: Sequence[np.ndarray], content: str | None = None) -> list[Any]:
         """(H, W, 3) uint8 RGB each → the same. content: names the video, for noise of one draw per video."""
@@ -74,6 +83,7 @@ class Key:
     device: str
     batch: int
     inner: int
+    hands: int
 
 
 @dataclass
@@ -83,19 +93,31 @@ class Workshop:
     made: dict[Key, NetworkWorker] = field(default_factory=dict)
     most: int = 4
 
-    def worker(self, anonymizer: Any, size: tuple[int, int], frames: int | None, options: Options) -> Worker:
-        """For one video with pictures of `size` (height, width) and about so many frames."""
+    def worker(
+        self,
+        anonymizer: Any,
+        size: tuple[int, int],
+        frames: int | None,
+        options: Options,
+        *,
+        hands: int = 1,
+    ) -> Worker:
+        """For one video with pictures of `size` (height, width) and about so many frames.
+
+        hands: threads that can call it together, at most; the worker says how many should.
+        """
         if isinstance(anonymizer, Obfuscator):
             return StreamWorker(anonymizer)
         if not isinstance(anonymizer, PixelAnonymizer) or not anonymizer.networks:
             return PlainWorker(anonymizer, size, options)
         wanted = options.engine
-        if wanted == "auto" and frames is not None and frames < SHORT:
+        if wanted == "auto" and _short(frames, inner_size(size, options.inner)):
             wanted = "torch"
-        key = Key(anonymizer.content_hash(), size, wanted, options.device, options.batch, options.inner)
+        named = wanted, options.device, options.batch, options.inner
+        key = Key(anonymizer.content_hash(), size, *named, hands)
         known = self.made.get(key)
         if known is None or known.source is not anonymizer:
-            known = _network_worker(anonymizer, size, frames, options)
+            known = _network_worker(anonymizer, size, frames, options, hands)
             if len(self.made) >= self.most:
                 self.made.pop(next(iter(self.made)))
             self.made[key] = known
@@ -121,13 +143,16 @@ def require_usable(anonymizer: Any) -> None:
 class StreamWorker:
     """An obfuscator that follows people: one stream, frame after frame."""
 
-    batch = 1
+    batch = hands = 1
 
     def __init__(self, obfuscator: Obfuscator):
         self.obfuscator = obfuscator
         self._given: deque[np.ndarray] = deque()
         self._stream = obfuscator.frames(self._next())
         self._sound = True
+
+    def begin(self) -> None:
+        """Nothing to prepare."""
 
     def _next(self) -> Iterator[np.ndarray]:
         while True:
@@ -152,10 +177,15 @@ class StreamWorker:
 class PlainWorker:
     """An anonymizer as it is, in batches."""
 
+    hands = 1
+
     def __init__(self, anonymizer: Any, size: tuple[int, int], options: Options):
         self.device = choose(options.device)
         self.anonymizer = anonymizer.to(self.device) if hasattr(anonymizer, "to") else anonymizer
         self.batch = options.batch or max(1, min(16, PIXELS // (size[0] * size[1])))
+
+    def begin(self) -> None:
+        """Nothing to prepare."""
 
     def __call__(self, images: Sequence[np.ndarray], content: str | None = None) -> list[Any]:
         named = _named(self.anonymizer, content, len(images))
@@ -177,32 +207,44 @@ class NetworkWorker:
     """
 
     def __init__(self, source: PixelAnonymizer, made: Engine, size: tuple[int, int], facts: dict[str, Any]):
-        self.source, self.engine, self.batch, self.size = source, made, made.batch, size
+        self.source, self.engine, self.size = source, made, size
+        self.batch, self.hands, self._share = made.batch, made.hands, share(made.hands)
         self.scaled = made.size[0] < size[0] or made.size[1] < size[1]
         self._facts = facts
-        self._question = np.random.default_rng(0).integers(0, 256, (*size, 3), dtype=np.uint8)
-        self._answer = np.asarray(self([self._question], KNOWN)[0])
+        self._question = np.random.default_rng(0).integers(0, 256, (*made.size, 3), dtype=np.uint8)
+        self._answer = np.asarray(self.inner([self._question], KNOWN)[0])
+
+    def begin(self) -> None:
+        own_threads(self._share)
 
     def __call__(self, images: Sequence[np.ndarray], content: str | None = None) -> list[Any]:
-        named = _named(self.source, content, len(images))
         if self.scaled:
             small = [_resized(image, self.engine.size, cv2.INTER_AREA) for image in images]
-            pictures = to_images(self.engine(to_tensor(small, self.engine.device), **named), len(images))
-            return [_resized(picture, self.size, cv2.INTER_LINEAR) for picture in pictures]
+            return [_resized(picture, self.size, cv2.INTER_LINEAR) for picture in self.inner(small, content)]
         frames = to_tensor(images, self.engine.device)
         more = [need - have for need, have in zip(self.engine.size, self.size)]
         if any(more):
             frames = F.pad(frames.float(), (0, more[1], 0, more[0]), mode="replicate").to(torch.uint8)
-        made = self.engine(frames, **named)
+        made = self.engine(frames, **_named(self.source, content, len(images)))
         return to_images(made[..., : self.size[0], : self.size[1]], len(images))
 
+    def inner(self, images: Sequence[np.ndarray], content: str | None = None) -> list[Any]:
+        """As a call, for pictures that have the engine's size already; what comes out has it too."""
+        named = _named(self.source, content, len(images))
+        return to_images(self.engine(to_tensor(images, self.engine.device), **named), len(images))
+
     def answer(self) -> None:
-        found = np.asarray(self([self._question], KNOWN)[0])
-        if found.shape != self._answer.shape or np.abs(found.astype(int) - self._answer).max() > SAME:
-            raise WeightsChanged(
-                "the engine no longer gives the answer it gave at first: its weights changed or the machine "
-                "computes wrongly; nothing it made is released"
-            )
+        # all at once, so that every one of the engine's copies is asked
+        with ThreadPoolExecutor(self.hands, initializer=self.begin) as pool:
+            for found in pool.map(self._asked, range(self.hands)):
+                if found.shape != self._answer.shape or np.abs(found.astype(int) - self._answer).max() > SAME:
+                    raise WeightsChanged(
+                        "the engine no longer gives the answer it gave at first: its weights changed or the machine "
+                        "computes wrongly; nothing it made is released"
+                    )
+
+    def _asked(self, hand: int) -> np.ndarray:
+        return np.asarray(self.inner([self._question], KNOWN)[0])
 
     def facts(self) -> dict[str, Any]:
         return self._facts
@@ -217,16 +259,16 @@ def _named(anonymizer: Any, content: str | None, count: int) -> dict[str, Any]:
 
 
 def _network_worker(
-    anonymizer: PixelAnonymizer, size: tuple[int, int], frames: int | None, options: Options
+    anonymizer: PixelAnonymizer, size: tuple[int, int], frames: int | None, options: Options, hands: int
 ) -> NetworkWorker:
     inner = inner_size(size, options.inner)
     device = choose(options.device)
-    names, why = _candidates(device, frames, options)
+    names, why = _candidates(device, frames, inner, options)
     trials: dict[str, float | str] = {}
     best: tuple[float, str, Engine] | None = None
     for name in names:
         try:
-            made = _engine(name, anonymizer, inner, device, options.batch)
+            made = _engine(name, anonymizer, inner, device, options.batch, hands)
             fps = _speed(made) if len(names) > 1 else _warm(made)
         except Exception as error:  # one that does not run here is not chosen; the last one left must run
             if len(names) == 1 or (name == names[-1] and best is None):
@@ -244,6 +286,7 @@ def _network_worker(
         "precision": chosen.precision,
         "device": str(chosen.device),
         "batch": chosen.batch,
+        "hands": chosen.hands,
         "pictures": list(inner),
     }
     if len(names) > 1:
@@ -258,11 +301,31 @@ def inner_size(size: tuple[int, int], longest: int) -> tuple[int, int]:
     return high, wide
 
 
-def _candidates(device: torch.device, frames: int | None, options: Options) -> tuple[list[str], str]:
+def unmeasured_scale(anonymizer: Any, size: tuple[int, int], longest: int) -> str:
+    """A word of warning where a network looks at pictures in which people are much larger than where it was trained."""
+    trained = anonymizer.config.size if isinstance(anonymizer, PixelAnonymizer) and anonymizer.networks else 0
+    looks = min(inner_size(size, longest))
+    if not trained or looks <= LARGER * trained:
+        return ""
+    return (
+        f"the network was trained on pictures with a short side of {trained} and looked at {looks} here: what is known "
+        f"of its privacy was measured there; --inner {round(trained * max(size) / min(size))} shows it people as it "
+        "knows them"
+    )
+
+
+def _short(frames: int | None, inner: tuple[int, int]) -> bool:
+    """Whether there is too little to do for measuring engines. Of a stream nobody knows; it is taken for long."""
+    return frames is not None and frames * inner[0] * inner[1] < SHORT
+
+
+def _candidates(
+    device: torch.device, frames: int | None, inner: tuple[int, int], options: Options
+) -> tuple[list[str], str]:
     """Which engines to try, and why those."""
     if options.engine != "auto":
         return [options.engine], "asked for"
-    if frames is not None and frames < SHORT:
+    if _short(frames, inner):
         return ["torch"], f"{frames} frames are too few to measure"
     names = ["torch"]
     if device.type == "cpu" and importlib.util.find_spec("openvino"):
@@ -275,43 +338,61 @@ def _candidates(device: torch.device, frames: int | None, options: Options) -> t
 
 
 def _engine(
-    name: str, anonymizer: PixelAnonymizer, size: tuple[int, int], device: torch.device, batch: int
+    name: str,
+    anonymizer: PixelAnonymizer,
+    size: tuple[int, int],
+    device: torch.device,
+    batch: int,
+    hands: int,
 ) -> Engine:
     backend: Any = "openvino" if name == "openvino" else "torch"
+    if device.type != "cpu" or name == "compile":
+        hands = 1
+    if device.type == "cpu" and not batch:
+        # whatever the number of cores, since a network's last bits depend on it
+        batch = max(1, FEW // (size[0] * size[1]))
     with warnings.catch_warnings():  # of the tracer, about sizes, which are fixed here
         warnings.simplefilter("ignore")
         return engine(
-            anonymizer, size, device, compile=name == "compile", backend=backend, batch=batch or None
+            anonymizer,
+            size,
+            device,
+            compile=name == "compile",
+            backend=backend,
+            batch=batch or None,
+            hands=affordable_hands(anonymizer, size, batch, hands),
         )
 
 
 def _warm(made: Engine) -> float:
     """The first batch, which costs more than all later ones."""
-    probe = torch.zeros(made.batch, 3, *made.size, dtype=torch.uint8, device=made.device)
     began = time.perf_counter()
-    made(probe, **_named(made.anonymizer, KNOWN, made.batch))
-    _wait(made)
+    _once(made)
     return made.batch / (time.perf_counter() - began)
 
 
 def _speed(made: Engine) -> float:
-    """Frames per second, after a first batch; in a thread of its own, as a pipeline runs it.
+    """Frames per second, after a first batch; in threads of their own, as a pipeline runs it.
 
     In a main thread OpenMP's threads wait for each other busily, on a machine with other work at half the speed.
     """
-    with ThreadPoolExecutor(1) as pool:
-        return pool.submit(_rounds, made).result()
+    with ThreadPoolExecutor(made.hands, initializer=own_threads, initargs=(share(made.hands),)) as pool:
+        return sum(pool.map(_rounds, [made] * made.hands))
 
 
 def _rounds(made: Engine) -> float:
-    _warm(made)
-    probe = torch.zeros(made.batch, 3, *made.size, dtype=torch.uint8, device=made.device)
+    _once(made)
     rounds, began = 0, time.perf_counter()
     while rounds < 8 and (rounds == 0 or time.perf_counter() - began < TRIAL):
-        made(probe, **_named(made.anonymizer, KNOWN, made.batch))
+        _once(made)
         rounds += 1
-    _wait(made)
     return rounds * made.batch / (time.perf_counter() - began)
+
+
+def _once(made: Engine) -> None:
+    probe = torch.zeros(made.batch, 3, *made.size, dtype=torch.uint8, device=made.device)
+    made(probe, **_named(made.anonymizer, KNOWN, made.batch))
+    _wait(made)
 
 
 def _wait(made: Engine) -> None:
@@ -328,15 +409,21 @@ def _resized(image: np.ndarray, size: tuple[int, int], how: int) -> np.ndarray:
 
 def to_tensor(images: Sequence[np.ndarray], device: torch.device) -> Tensor:
     """n × (H, W, 3) uint8 → (n, 3, H, W) uint8 on the device; by way of pinned memory to a GPU."""
-    stacked = torch.from_numpy(np.stack(images) if len(images) > 1 else images[0][None])
     if device.type == "cuda":
-        stacked = stacked.pin_memory().to(device, non_blocking=True)
-    return stacked.permute(0, 3, 1, 2).contiguous()
+        stacked = torch.from_numpy(np.stack(images)).pin_memory()
+        return stacked.to(device, non_blocking=True).permute(0, 3, 1, 2).contiguous()
+    planes = np.empty((len(images), 3, *images[0].shape[:2]), np.uint8)
+    for row, image in zip(planes, images, strict=True):
+        if image.dtype != np.uint8 or image.shape != (*planes.shape[2:], 3):
+            raise UsageError(f"a picture is {image.dtype} {image.shape}, not uint8 {(*planes.shape[2:], 3)}")
+        cv2.split(image, list(row))
+    return torch.from_numpy(planes)
 
 
 def to_images(made: Any, count: int) -> list[Any]:
     """(n, 3, H, W) → n pictures (H, W, 3). What is no such tensor is handed on as it is: the checks refuse it."""
     if not isinstance(made, Tensor) or made.dim() != 4 or len(made) != count:
         return [f"{type(made).__name__} {tuple(getattr(made, 'shape', ()))}"] * count
-    pictures = made.detach().permute(0, 2, 3, 1).contiguous().cpu().numpy()
-    return list(pictures)
+    if made.device.type == "cpu" and made.dtype == torch.uint8 and made.shape[1] == 3:
+        return [cv2.merge(list(planes)) for planes in made.detach().contiguous().numpy()]
+    return list(made.detach().permute(0, 2, 3, 1).contiguous().cpu().numpy())

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import glob
 import hashlib
-import json
 import threading
 import time
 from collections import Counter, deque
@@ -23,11 +22,12 @@ from typing import TYPE_CHECKING, Any
 from videoveil import files
 from videoveil.data.reading import VIDEO_SUFFIXES
 from videoveil.errors import UsageError, VeilError
-from videoveil.pipeline.anonymize import SUFFIXES, anonymize_file, sweep
+from videoveil.pipeline.anonymize import SUFFIXES, anonymize_file
 from videoveil.pipeline.errors import Stopped, told
 from videoveil.pipeline.options import DEFAULTS, Options
 from videoveil.pipeline.pictures import SUFFIXES as PICTURES
 from videoveil.pipeline.pictures import anonymize_picture
+from videoveil.pipeline.records import Records, stamp, tidy
 from videoveil.pipeline.report import FileResult, FolderProgress, FolderReport, Progress, Report
 
 if TYPE_CHECKING:
@@ -47,6 +47,11 @@ class Job:
     """Below the source folder."""
     target: Path
     picture: bool
+
+    @property
+    def id(self) -> str:
+        """A short name that is safe in any file system."""
+        return hashlib.sha256(self.place.encode()).hexdigest()[:32]
 
 
 def anonymize_folder(
@@ -157,6 +162,7 @@ class _FolderRun:
 
         self.root, self.destination, self.anonymizer = root, destination, anonymizer
         self.options, self.tell, self.stop, self.total = options, tell, stop, total
+        self.records = Records(destination / OWN)
         self.workshop: Workshop = Workshop()
         self.results: list[FileResult] = []
         self.seconds: Counter[str] = Counter()
@@ -206,7 +212,7 @@ class _FolderRun:
     def _one(self, job: Job) -> FileResult | None:
         """The result of one file; None while another process is at it."""
         try:
-            with files.claim(self.destination / OWN / "claims" / _key(job.place)) as owned:
+            with self.records.claim(job.id) as owned:
                 return self._owned(job) if owned else None
         except Stopped:
             self.stop.set()
@@ -219,19 +225,17 @@ class _FolderRun:
             )
 
     def _owned(self, job: Job) -> FileResult:
-        record = self.destination / OWN / "done" / f"{_key(job.place)}.json"
         before = stamp(job.path)
-        known = read_record(record)
+        known = self.records.get("done", job.id)
         if known is not None and self._still_true(known, job, before):
             return FileResult(job.place, str(job.target), "present")
         if known is None and job.target.exists():
             raise UsageError(
                 f"{job.target}: exists and no record says what made it; remove it or choose another folder"
             )
-        job.target.unlink(
-            missing_ok=True
-        )  # of another anonymizer or another input: not what is asked for now
-        record.unlink(missing_ok=True)
+        # of another anonymizer or another input: not what is asked for now
+        job.target.unlink(missing_ok=True)
+        self.records.drop("done", job.id)
         report = self._run(job)
         if stamp(job.path) != before:
             job.target.unlink()
@@ -242,7 +246,7 @@ class _FolderRun:
             "output": stamp(job.target),
             **self.made_by,
         }
-        files.write_json(record, value)
+        self.records.put("done", job.id, value)
         return FileResult(job.place, str(job.target), "done", report=report.to_json())
 
     def _still_true(self, known: dict[str, Any], job: Job, now: list[int]) -> bool:
@@ -290,31 +294,3 @@ def _reason(error: BaseException) -> str:
     if isinstance(error, OSError):
         return f"{error.strerror or type(error).__name__}" + (f": {error.filename}" if error.filename else "")
     return told(error)
-
-
-# --- records -------------------------------------------------------------------------------------
-
-
-def stamp(path: Path) -> list[int]:
-    """Size and time of change: while both stay, nobody has touched a file."""
-    found = path.stat()
-    return [found.st_size, found.st_mtime_ns]
-
-
-def read_record(path: Path) -> dict[str, Any] | None:
-    """None where there is none, or a damaged one."""
-    try:
-        value = json.loads(path.read_text("utf-8"))
-    except (FileNotFoundError, ValueError):
-        return None
-    return value if isinstance(value, dict) else None
-
-
-def tidy(destination: Path) -> list[Path]:
-    """Remove what killed runs left anywhere in the tree."""
-    folders = [destination, *(path for path in destination.rglob("*") if path.is_dir())]
-    return [path for folder in folders for path in sweep(folder)]
-
-
-def _key(place: str) -> str:
-    return hashlib.sha256(place.encode()).hexdigest()[:32]

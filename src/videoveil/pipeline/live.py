@@ -19,7 +19,7 @@ import queue
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from fractions import Fraction
 from pathlib import Path
@@ -44,6 +44,7 @@ USUAL_RATE = Fraction(25)
 WAITING = 2**28  # bytes of raw pictures that may wait
 LOOKS = 5.0  # seconds between two looks at the anonymizer's weights
 STALLED = "nothing came in time"
+STOPPED = "stopped"  # how a run ends that was asked to
 PATIENCE = 0.05
 LEAVE = 2.0  # seconds that a thread gets to end
 
@@ -116,8 +117,8 @@ class LiveReport:
 
     @property
     def exit_code(self) -> int:
-        """3 when a picture or the source failed; drops and repeats are the business of live pictures."""
-        return FAILED if self.failed_frames or self.error else 0
+        """3 when a picture or the source failed or the run was stopped; drops and repeats are part of live pictures."""
+        return FAILED if self.failed_frames or self.error or self.ended == STOPPED else 0
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self) | {"exit_code": self.exit_code}
@@ -131,8 +132,14 @@ class LiveReport:
             f"connections: {self.connections}, lost: {self.lost}; ended: {self.ended}",
         ]
         lines += [f"black, {span}" for span in self.black[:10]]
-        lines += [f"{name}: {facts}" for name, facts in self.sinks.items()]
+        lines += [f"{name}: {_words(facts)}" for name, facts in self.sinks.items()]
         return "\n".join(lines)
+
+
+def _words(facts: Mapping[str, Any]) -> str:
+    """What a sink has to tell in one line: `segments 1, frames 250, last cam-00000.mp4`."""
+    told = {name: " ".join(value) if isinstance(value, list) else value for name, value in facts.items()}
+    return ", ".join(f"{name} {value}" for name, value in told.items() if value != "")
 
 
 def anonymize_stream(
@@ -449,7 +456,7 @@ class _Run:
                 gone = bool(self.gone) and not self.raw and not self.report.arrived
             if gone or time.monotonic() >= deadline or self.asked.is_set() or self.over.is_set():
                 reason = self.report.losses[-1] if self.report.losses else "nothing came"
-                self.report.ended = "stopped" if self.asked.is_set() else "no picture came"
+                self.report.ended = STOPPED if self.asked.is_set() else "no picture came"
                 if not self.asked.is_set():
                     self.report.error = f"no picture came from {self.source}: {reason}"
                 return False
@@ -495,7 +502,7 @@ class _Run:
 
     def _ended(self, elapsed: float) -> bool:
         if self.asked.is_set():
-            self.report.ended = "stopped"
+            self.report.ended = STOPPED
         elif self.live.duration is not None and elapsed >= self.live.duration:
             self.report.ended = "the time is over"
         elif self.gone and not self.raw and not self.ready:

@@ -293,7 +293,7 @@ class PreviewSink:
             self._server = None
 
     def facts(self) -> dict[str, Any]:
-        return {"frames": self.shown, "address": self.name}
+        return {"frames": self.shown}
 
     def jpegs(self) -> Iterator[bytes]:
         """The latest picture whenever it changes, for one viewer; a slow viewer misses some."""

@@ -26,6 +26,7 @@ RECIPES: dict[str, Callable[[], LatentRecipe]] = {
     "veil-noise": own.veil_noise,
     "veil-tuned": own.veil_tuned,
     "veil-bottleneck": own.veil_bottleneck,
+    "veil-motion": own.veil_motion,
     "veil-gait": gait.veil_gait,
     "veil-adversaries": adversaries.veil_adversaries,
     "splavu": published.splavu,

@@ -9,6 +9,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+from videoveil import shipped
 from videoveil.errors import UsageError
 from videoveil.serve.settings import Model
 
@@ -42,7 +43,8 @@ def describe(model: Model) -> dict[str, Any]:
 
 def _card(model: Model) -> dict[str, Any]:
     """The card in a model's folder; the classical ones have none."""
-    path = Path(model.source) / CONFIG
+    folder = shipped.folder(model.source) if model.source in shipped.names() else Path(model.source)
+    path = folder / CONFIG
     return dict(_read(path, f"model {model.name}").get("card", {})) if path.is_file() else {}
 
 
@@ -57,12 +59,12 @@ def _read(path: Path, what: str) -> dict[str, Any]:
 
 
 def _measured(card: dict[str, Any]) -> list[Figure]:
-    """A card has single values, of one training: no interval is made up for them."""
+    """Where a card has single values, of one training, no interval is made up for them."""
     found = []
     for one in card.get("measurements", ()):
         kind = "privacy" if one["kind"] == "attack" else "utility"
-        figure = {name: one.get(name) for name in ("name", "metric", "value", "raw", "chance")}
-        found.append({"kind": kind, "low": None, "high": None, **figure, "better": _better(kind)})
+        figure = {name: one.get(name) for name in ("name", "metric", "value", "low", "high", "raw", "chance")}
+        found.append({"kind": kind, **figure, "better": _better(kind)})
     return found
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
 import pytest
 import torch
 from torch import Tensor, nn
@@ -145,6 +148,8 @@ def test_other_sizes_and_options_are_refused_with_the_way_out() -> None:
         ({"precision": "int8"}, "precision='int8'"),
         ({"backend": "onnx"}, "backend='onnx'"),
         ({"batch": 0}, "batch=0"),
+        ({"hands": 0}, "hands=0"),
+        ({"hands": 2, "compile": True}, "hands=2"),
         ({"backend": "openvino", "precision": "fp16"}, "bf16 or fp32"),
     ):
         with pytest.raises(UsageError, match=message):
@@ -161,3 +166,23 @@ def test_openvino_gives_the_same_frames_or_says_which_extra_is_missing() -> None
         return
     fast = engine(anonymizer, SIDE, "cpu", precision="fp32", backend="openvino", batch=2)
     assert fast.accuracy(x).maximum < OFF["fp32"]
+
+
+@pytest.mark.parametrize(("name", "size"), [("unet", (129, 150)), ("unet++", (143, 67))])
+def test_openvino_is_exact_at_sizes_that_do_not_halve_evenly(name: str, size: tuple[int, int]) -> None:
+    pytest.importorskip("openvino")
+    anonymizer, x = settled(NETWORKS[name]), frames(1, *size)
+    fast = engine(anonymizer, size, "cpu", precision="fp32", backend="openvino", batch=1)
+    assert fast.accuracy(x).maximum < OFF["fp32"]
+
+
+@pytest.mark.parametrize("backend", ["torch", "openvino"])
+def test_several_threads_at_once_get_each_its_own_frames(backend: str) -> None:
+    pytest.importorskip("openvino")
+    anonymizer, x = settled((UNet(4),)), frames(24)
+    options: dict[str, Any] = {"precision": "fp32", "compile": False, "backend": backend}
+    fast = engine(anonymizer, SIDE, "cpu", batch=1, hands=3, **options)
+    alone = [fast(one[None]) for one in x]
+    with ThreadPoolExecutor(3) as pool:
+        together = list(pool.map(lambda one: fast(one[None]), x))
+    assert all(torch.equal(one, two) for one, two in zip(alone, together, strict=True))

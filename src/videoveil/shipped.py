@@ -1,0 +1,64 @@
+"""Anonymizers that come with the package, by name: nothing to train, nothing to fetch.
+
+    shipped.names()                         # ("veil-pixel", …)
+    open_anonymizer("veil-pixel")           # as every other anonymizer
+    veil anonymize in.mp4 out.mp4           # takes the default
+
+Each is a folder like those of `save_pretrained`; its README.md says what it was trained on, what attackers found in
+what it gives out and what is left of the tasks. `scripts/models.py` makes every one of them again.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from videoveil.errors import UsageError
+
+FOLDER = Path(__file__).parent / "anonymizers" / "weights"
+CONFIG, CARD = "config.json", "README.md"
+DEFAULT = "veil-pixel"  # for videos
+
+
+def names() -> tuple[str, ...]:
+    """All of them, sorted."""
+    return tuple(sorted(path.parent.name for path in FOLDER.glob(f"*/{CONFIG}")))
+
+
+def folder(name: str) -> Path:
+    if name not in names():
+        raise UsageError(
+            f"anonymizer {name!r} does not come with the package; there are {', '.join(names())}"
+        )
+    return FOLDER / name
+
+
+def facts(name: str) -> dict[str, Any]:
+    """Its config.json: format, content hash, stages, card."""
+    found: dict[str, Any] = json.loads((folder(name) / CONFIG).read_text("utf-8"))
+    return found
+
+
+def card(name: str) -> str:
+    """What it is, what was measured and what it does not promise."""
+    return (folder(name) / CARD).read_text("utf-8")
+
+
+def summary(name: str) -> dict[str, Any]:
+    """For a list: what goes in, how many parameters it has, and the first utility and attack of its card."""
+    from videoveil.anonymizers.publish import load
+
+    model = load(folder(name))
+    latent = "width" in facts(name)["config"]
+    found = []
+    for kind in ("utility", "attack"):
+        first = next((m for m in model.card.measurements if m.kind == kind), None)
+        if first is not None:
+            beside = ", ".join("–" if v is None else f"{v:.2f}" for v in (first.raw, first.chance))
+            found.append(f"{first.metric} {first.value:.2f} ({beside})")
+    return {
+        "input": "features" if latent else "frames",
+        "parameters": sum(p.numel() for p in model.parameters()),
+        "figures": "; ".join(found),
+    }

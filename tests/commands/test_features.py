@@ -1,0 +1,92 @@
+"""`veil extract` and `veil anonymize-features`."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.commands.run import VEIL, inside, veil
+from tests.features.conftest import film_folder, tree
+from tests.tasks.make_store import grey_video
+from videoveil.features.store import FeatureStore
+
+
+def test_a_twin_is_made_verified_and_extracted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    root, store = tmp_path / "ucf", tmp_path / "store"
+    report = json.loads(inside(capsys, "data", "make", "ucf101", root, "--size", "tiny", "--json"))
+    assert report["frames"] == 48 * 40
+    verified = json.loads(inside(capsys, "data", "verify", "ucf101", root, "--json"))
+    assert verified["problems"] == []
+    assert [count["splits"] for count in verified["counts"]] == [{"test": 16, "train": 32}] * 3
+    extract = ["extract", f"ucf101:{root}", store, "--clips", "1", "-o", "split=2", "--static", "1"]
+    out = inside(capsys, *extract)
+    assert "48 items" in out
+    assert "bottleneck: " in out
+    again = json.loads(inside(capsys, *extract, "--json"))
+    assert (again["extracted"], again["present"]) == (0, 48)
+
+
+def test_a_plain_folder_of_videos_is_a_source(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    film_folder(tmp_path / "films", videos=2, frames=20)
+    report = json.loads(inside(capsys, "extract", tmp_path / "films", tmp_path / "store", "--json"))
+    assert (report["dataset"], report["items"]) == ("videos", 2)
+
+
+def test_a_killed_extract_run_again_gives_the_same_bytes(tmp_path: Path) -> None:
+    film_folder(tmp_path / "films", videos=6, frames=40)
+    arguments = [*VEIL, "extract", str(tmp_path / "films"), str(tmp_path / "store"), "--json"]
+    child = subprocess.Popen(arguments, stdout=subprocess.DEVNULL)
+    deadline = time.monotonic() + 60
+    while (
+        not any((tmp_path / "store").rglob("*.safetensors"))
+        and time.monotonic() < deadline
+        and child.poll() is None
+    ):
+        time.sleep(0.005)
+    child.kill()
+    child.wait()
+    assert 0 < len(list((tmp_path / "store").rglob("*.safetensors"))) <= 6
+    veil("extract", tmp_path / "films", tmp_path / "store")
+    veil("extract", tmp_path / "films", tmp_path / "whole")
+    assert tree(tmp_path / "store") == tree(tmp_path / "whole")
+
+
+def test_features_are_anonymized_by_a_run_and_say_so(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Raw features, an anonymizer learnt from them, and a store of the same layout that names both."""
+    films = tmp_path / "films"
+    for n in range(8):
+        grey_video(films / ("train" if n < 6 else "test") / ("above", "below")[n % 2] / f"f{n}.mp4", n % 2, n)
+    raw, run, out = tmp_path / "raw", tmp_path / "run", tmp_path / "out"
+    inside(capsys, "extract", f"folder:{films}", raw, "--static", "2")
+    made = json.loads(
+        inside(capsys, "train", "veil", "--features", raw, "--out", run, "--device", "cpu", "--json")
+    )
+    told = inside(capsys, "anonymize-features", raw, out, "--anonymizer", run)
+    assert "folder: 8 items" in told
+    before, after = FeatureStore.open(raw), FeatureStore.open(out)
+    assert after.encoder["hash"] != before.encoder["hash"]
+    assert made["hash"] in json.dumps(after.encoder)
+    for one, two in zip(before.items(), after.items()):
+        x, y = before.read(one), after.read(two)
+        assert x.clip.shape == y.clip.shape
+        assert (x.clip != y.clip).any()
+        assert (x.starts == y.starts).all()
+        assert (x.pts == y.pts).all()
+    for arguments, says in (
+        (["anonymize-features", out, tmp_path / "twice", "--anonymizer", run], "is anonymized already"),
+        (["anonymize-features", raw, raw, "--anonymizer", run], "is the raw store itself"),
+        (
+            ["train", "veil", "--features", raw, "--features", raw, "--out", tmp_path / "b"],
+            "action was given before",
+        ),
+        (["train", "vale", "--features", raw, "--out", tmp_path / "b"], "no recipe 'vale'; there are veil"),
+    ):
+        message = inside(capsys, *arguments, code=2)
+        assert says in message
+        assert message.startswith("veil: ")

@@ -1,0 +1,124 @@
+"""`veil train`: pixel anonymizers from videos; those of features are in `test_features`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.commands.run import inside
+from videoveil.anonymizers.pixel import PixelAnonymizer
+from videoveil.data import twins
+from videoveil.features.store import FeatureStore
+
+SMALL = {
+    "stages": '[{"kind": "unet", "width": 4}]',
+    "settings.size": "32",
+    "settings.utility.encoder": "tiny",
+    "settings.budget.members": '["mobilenet.v1-0.25"]',
+    "settings.batch": "16",
+    "settings.privacy_batch": "16",
+    "settings.epochs": "2",
+    "settings.keep_every": "1",
+    "settings.start.identity_epochs": "1",
+    "settings.start.utility_epochs": "1",
+    "settings.start.budget_epochs": "1",
+}
+
+
+def small(**others: str) -> list[str]:
+    """A pixel recipe made small enough for a test."""
+    return [word for key, value in {**SMALL, **others}.items() for word in ("--set", f"{key}={value}")]
+
+
+@pytest.fixture(scope="module")
+def twin(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("twin") / "vphmdb"
+    twins.make("vphmdb", root, size="tiny")
+    return root
+
+
+def test_a_pixel_anonymizer_is_trained_from_videos_pictured_and_looked_through(
+    tmp_path: Path, twin: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run, store = tmp_path / "run", tmp_path / "store"
+    train = ["train", "spact", "--data", f"vphmdb:{twin}", "--out", run, "--device", "cpu", *small()]
+    said = inside(capsys, *train)
+    loaded = PixelAnonymizer.from_pretrained(run)
+    assert f"spact: anonymizer {loaded.content_hash()[:12]} for frames, trained at 32² → {run}" in said
+    assert f"`veil extract NAME:ROOT OUT --anonymizer {run}`" in said
+    assert sorted(path.name for path in (run / "pictures").iterdir()) == [
+        "curves.png",
+        "epoch-0001.png",
+        "epoch-0002.png",
+        "progression.png",
+        "strip.png",
+    ]
+    recipe = json.loads((run / "run.json").read_text())["recipe"]
+    assert (recipe["name"], recipe["settings"]["epochs"], recipe["settings"]["size"]) == ("spact", 2, 32)
+    weights = (run / "model.safetensors").read_bytes()
+    again = json.loads(inside(capsys, *train, "--json"))  # finds it done
+    assert again == {"hash": loaded.content_hash(), "recipe": "spact", "run": str(run), "size": 32}
+    assert (run / "model.safetensors").read_bytes() == weights
+    other = inside(capsys, *train, "--set", "settings.epochs=3", code=2)
+    assert "holds a run with other recipe" in other
+
+    encoder = [
+        "--encoder",
+        "tiny",
+        "--weights",
+        run / "utility.safetensors",
+        "--clips",
+        "1",
+        "--device",
+        "cpu",
+    ]
+    inside(capsys, "extract", f"vphmdb:{twin}", store, "--anonymizer", run, *encoder)
+    assert FeatureStore.open(store).encoder["pixels"]["hash"] == loaded.content_hash()
+
+
+def test_a_supervised_baseline_learns_from_the_attributes_of_videos(
+    tmp_path: Path, twin: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    changes = {"settings.budget.source": "video", "settings.epochs": "1", "settings.keep_every": "0"}
+    made = inside(capsys, "train", "vita", "--data", f"vphmdb:{twin}", "--out", tmp_path / "run", "--device", "cpu",
+                  "--json", *small(**changes))  # fmt: skip
+    assert json.loads(made)["recipe"] == "vita"
+    history = [json.loads(line) for line in (tmp_path / "run" / "history.jsonl").read_text().splitlines()]
+    assert 0 < history[-1]["chance"] < 1  # of attributes, not of pairs
+    assert [path.name for path in sorted((tmp_path / "run" / "pictures").iterdir())] == [
+        "curves.png",
+        "strip.png",
+    ]
+
+
+def test_wrong_input_to_a_pixel_training_is_one_message_and_exit_code_2(
+    tmp_path: Path, twin: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data, out = f"vphmdb:{twin}", ["--out", tmp_path / "run", "--device", "cpu"]
+    for arguments, says in (
+        (
+            ["spact", "--features", "store"],
+            "spact makes a pixel anonymizer: give --data NAME:ROOT, not --features",
+        ),
+        (["spact"], "give --data NAME:ROOT"),
+        (["spact", "--data", data, "--features", "store"], "not --features"),
+        (["splavu", "--data", data], "splavu makes a latent anonymizer: give --features STORE"),
+        (["veil", "--features", "store", "--set", "epochs=2"], "not --data, --set or --option"),
+        (["spact", "--data", data, "--data", data], "videos were given before"),
+        (["spact-released", "--data", data], "its budget nets look at images; give a dataset of images"),
+        (["spact", "--data", data, "--set", "settings.epoch=2"], "no setting 'settings.epoch'"),
+        (["spact", "--data", data, "--set", "settings.epochs=two"], "epochs='two': must be a whole number"),
+        (
+            ["spact", "--data", data, "--set", "settings.epochs"],
+            "--set 'settings.epochs': write it as KEY=VALUE",
+        ),
+        (["spact", "--data", data, "--set", "settings.utility.encoder=r3d.19"], "no encoder 'r3d.19'"),
+        (["spact", "--data", f"vphmdb:{tmp_path / 'none'}"], "no such folder"),
+        (["spakt", "--data", data], "no recipe 'spakt'; there are veil, "),
+    ):
+        message = inside(capsys, "train", *arguments, *out, code=2)
+        assert says in message, arguments
+        assert message.startswith("veil: ")
+        assert "Traceback" not in message
