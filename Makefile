@@ -22,7 +22,7 @@ types: $(SETUP)-dev
 
 # two processes with one thread each: with two each they would wait for one another on two cores
 tests: $(SETUP)-dev browser
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile --durations 25
 
 # The page is tested in a real browser; where none can be had, those tests say that they did not run.
 browser:
