@@ -31,6 +31,7 @@ browser:
 	  echo "chromium is missing; the tests of the web page will be skipped (apt-get install chromium)"
 
 bench: $(SETUP)-dev
+	$(BIN)/python benchmarks/table.py --quick
 	$(BIN)/python benchmarks/theatre.py
 	$(BIN)/python benchmarks/encoders.py
 	$(BIN)/python benchmarks/extract.py --hour

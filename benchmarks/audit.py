@@ -177,12 +177,13 @@ def record(name: str, found: Result, seconds: float) -> dict[str, Any]:
         "utility": found.verdict.utility,
         "leakage": None if worst is None else files_of(worst.leakage),
         "strongest": None if worst is None else worst.strongest,
+        "took_part": list(found.metrics["took_part"]),
         "kept": None if useful is None else files_of(useful.kept),
         "parts": {} if worst is None else {part.name: part.leakage.value for part in worst.parts},
         "risks": {one.kind: one.risk for one in found.risks},
         "left_out": [one.name for one in found.left_out],
         "wrong": wrong,
-        "seconds": seconds,
+        "minutes": seconds / 60,
     }
 
 
@@ -197,8 +198,24 @@ def line(one: Mapping[str, Any]) -> str:
         return " ".join([f"{values[0]:.2f}", "[{:.2f}, {:.2f}]".format(*values[1:])])
 
     cells = [one["name"], cell(one["leakage"]), cell(one["kept"]), one["privacy"], one["utility"]]
-    cells += [str(one["strongest"]), "; ".join(one["wrong"]) or "as it must", f"{one['seconds'] / 60:.1f}"]
+    cells += [str(one["strongest"]), "; ".join(one["wrong"]) or "as it must", f"{one['minutes']:.1f}"]
     return f"| {' | '.join(cells)} |"
+
+
+HEAD = (
+    "| anonymizer | leakage above chance | utility kept | privacy | utility | strongest | | minutes |",
+    "|---|---|---|---|---|---|---|---|",
+)
+
+
+def page(rows: Mapping[str, Mapping[str, Any]]) -> str:
+    """For the documentation: what `main` prints, without what must come out, with who took part."""
+    lines = [HEAD[0].replace("strongest | |", "strongest attacker | took part |"), HEAD[1]]
+    for one in rows.values():
+        cells = line(one).strip("| ").split(" | ")
+        cells[6] = ", ".join(f"`{name}`" for name in one["took_part"])
+        lines.append(f"| {' | '.join([*cells[:5], f'`{cells[5]}`', *cells[6:]])} |")
+    return "\n".join(lines)
 
 
 def main() -> None:
@@ -216,19 +233,19 @@ def main() -> None:
     root, cache = asked.out / TWIN, asked.out / "cache"
     if not (root / ".twin").is_file():
         twins.make(TWIN, root, seed=SEED, size=SIZE, processes=2)
-    print("| anonymizer | leakage above chance | utility kept | privacy | utility | strongest | | minutes |")
-    print("|---|---|---|---|---|---|---|---|")
-    found = []
+    print(*HEAD, sep="\n")
+    found: dict[str, dict[str, Any]] = {}
     for name in asked.rows:
         subject = subject_of(name, root, asked.out, cache)
         began = time.perf_counter()
         result = audit(subject, asked.out / name.replace(":", "-"), settings(asked), cache=cache)
-        found.append(record(name, result, time.perf_counter() - began))
-        print(line(found[-1]), flush=True)
-    files.write_json(asked.out / "results.json", found)
+        found[name] = record(name, result, time.perf_counter() - began)
+        print(line(found[name]), flush=True)
+    written = {"budget": asked.budget, "seeds": asked.seeds, "quick": asked.quick, "rows": found}
+    files.write_json(asked.out / "results.json", written)
     if asked.json:
-        asked.json.write_text(json.dumps(found, indent=1) + "\n")
-    if any(one["wrong"] for one in found):
+        asked.json.write_text(json.dumps(written, indent=1) + "\n")
+    if any(one["wrong"] for one in found.values()):
         raise SystemExit(1)
 
 

@@ -100,6 +100,18 @@ def table(found: dict[str, list[dict[str, float]]]) -> str:
     return "\n".join(lines)
 
 
+def page(found: dict[str, list[dict[str, float]]]) -> str:
+    """The table of docs/results.md: the papers' gap, seed by seed too, and the part of it that the bias makes."""
+    lines = ["| features | gap, F | gap, M | F by seed | M by seed | by bias | top-1 |", "|---" * 7 + "|"]
+    for row, records in found.items():
+        gaps = [[one[f"gap {bias}"] for one in records] for bias in "FM"]
+        each = [", ".join(f"{100 * value:.1f}" for value in values) for values in gaps]
+        right = [(one["overall F"] + one["overall M"]) / 2 for one in records]
+        cells = [*map(points, gaps), *each, points([one["by bias"] for one in records]), points(right)]
+        lines.append(f"| {row} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
 def points(values: Sequence[float]) -> str:
     """`show` ends intervals at 0, and differences go below it."""
     from benchmarks.intervals import interval

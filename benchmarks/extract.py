@@ -1,31 +1,47 @@
-"""What `veil extract` costs beside the encoder itself, and whether its memory grows with the video.
+"""What `veil extract` costs beside the encoder itself, whether its memory grows with the video, its speed on a GPU.
 
     python benchmarks/extract.py [--encoder r3d.18] [--videos 12] [--hour]
+    python benchmarks/extract.py --device cuda [--batch 64] [--seconds 4] [--json FILE]
 
-Prints clips/s of the whole pipeline ÷ clips/s of the bare encoder on tensors already in memory, both in this run, the
-bare encoder measured before and after. With --hour also the peak memory of a one-hour file ÷ that of a one-minute file.
+Without a device, from files: clips/s of the whole pipeline ÷ clips/s of the bare encoder on tensors already in memory,
+both in this run, the bare encoder measured before and after. With --hour also the peak memory of a one-hour file ÷ that
+of a one-minute file.
+
+With a device, VideoMAE-B (16 frames of 224², random weights), nothing decoded: clips/s of the loop people write around
+the transformers library, in float32 as it comes and in its faster variants, and of ours (`features.batches`), all in
+this run. "network": clips are on the device already, floats for theirs, bytes for ours. "end to end": from frames as a
+decoder leaves them, bytes in the host's memory, to features in the host's memory. Share of the peak: the products the
+network asks for (361 GFLOP per clip) against 790 TFLOP/s of an H200 in bfloat16. Rows in brackets change one thing of
+ours to see what it is worth. --small runs the same with a toy network, to see whether it works at all.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import torch
+from torch import Tensor
+from torch.nn.attention import SDPBackend
 
+from videoveil import devices
 from videoveil.data.records import Dataset, Item
-from videoveil.data.theatre.cast import identity
-from videoveil.data.theatre.playwright import trimmed
-from videoveil.data.twins.film import MP4, shoot
-from videoveil.encoders import Encoder, create
+from videoveil.encoders import Encoder, create, fused_videomae
+from videoveil.features import precision
+from videoveil.features.batches import Flow, Forward
 from videoveil.features.extract import extract, recipe_for
 
 GOAL, MEMORY_GOAL = 0.85, 1.2
 BATCH = 8
+FASTER, RATE = 1.25, 1250  # goals on an H200: times the plain loop, clips/s
+PEAK_FLOPS = 790e12
+SMALL = {"frames": 4, "size": 32, "width": 48, "depth": 2, "heads": 2, "mlp": 96, "patch": 16}
 
 
 def bare(encoder: Encoder, clips: int) -> float:
@@ -91,24 +107,22 @@ def peak(path: Path, store: Path) -> tuple[int, int]:
     return int(clips), int(memory)
 
 
-def main() -> int:
-    """0 if every goal is met."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--encoder", default="r3d.18")
-    parser.add_argument("--videos", type=int, default=12)
-    parser.add_argument("--frames", type=int, default=128)
-    parser.add_argument("--hour", action="store_true")
-    options = parser.parse_args()
+def film(path: Path, name: str, k: int, **shape: int) -> None:
+    """One walk of one actor as a file."""
+    from videoveil.data.theatre.cast import identity
+    from videoveil.data.theatre.playwright import trimmed
+    from videoveil.data.twins.film import MP4, shoot
+
+    shoot(trimmed(name, k, action="walk", person=identity(0, k), **shape), path, MP4)
+
+
+def from_files(options: argparse.Namespace) -> int:
+    """0 if the pipeline costs little and, where asked, its memory does not grow."""
     encoder = create(options.encoder)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         for k in range(options.videos):
-            play = trimmed(
-                "bench", k, action="walk", person=identity(0, k), width=320, height=240, frames=options.frames
-            )
-            shoot(play, folder / f"{k}.mp4", MP4)
+            film(folder / f"{k}.mp4", "bench", k, width=320, height=240, frames=options.frames)
         clips = options.videos * (options.frames // encoder.input.frames)
         before = bare(encoder, clips)
         through, bottleneck = pipeline(encoder, folder, clips)
@@ -123,21 +137,247 @@ def main() -> int:
         print(f"extract ÷ bare encoder: {ratio:.3f} (goal ≥ {GOAL})")
         met = ratio >= GOAL
         if options.hour:
-            minute = folder / "minute" / "v.mp4"
-            shoot(
-                trimmed("long", action="walk", person=identity(0, 0), width=160, height=120, frames=1500),
-                minute,
-                MP4,
-            )
-            hour = folder / "hour" / "v.mp4"
-            hour.parent.mkdir()
-            lengthen(minute, hour, 60)
-            short, long = peak(minute, folder / "s1"), peak(hour, folder / "s2")
-            for name, (clips, memory) in {"1 minute": short, "1 hour": long}.items():
-                print(f"peak memory of {name}: {memory / 1024:.0f} MiB ({clips} clips)")
-            print(f"1 hour ÷ 1 minute: {long[1] / short[1]:.3f} (goal ≤ {MEMORY_GOAL})")
-            met = met and long[1] <= MEMORY_GOAL * short[1]
+            met = memory_of_an_hour(folder) and met
     return 0 if met else 1
+
+
+def memory_of_an_hour(folder: Path) -> bool:
+    minute, hour = folder / "minute" / "v.mp4", folder / "hour" / "v.mp4"
+    film(minute, "long", 0, width=160, height=120, frames=1500)
+    hour.parent.mkdir()
+    lengthen(minute, hour, 60)
+    short, long = peak(minute, folder / "s1"), peak(hour, folder / "s2")
+    for name, (clips, memory) in {"1 minute": short, "1 hour": long}.items():
+        print(f"peak memory of {name}: {memory / 1024:.0f} MiB ({clips} clips)")
+    print(f"1 hour ÷ 1 minute: {long[1] / short[1]:.3f} (goal ≤ {MEMORY_GOAL})")
+    return long[1] <= MEMORY_GOAL * short[1]
+
+
+# --- on a device --------------------------------------------------------------------------------------------
+
+
+def flops(encoder: Encoder) -> float:
+    """Of the products that a VideoMAE asks for, for one clip; an addition and a multiplication are two."""
+    own, spec = encoder.options, encoder.input
+    width, mlp = own["width"], own["mlp"]
+    tokens = (spec.frames // 2) * (spec.size // own["patch"]) ** 2
+    layer = 2 * tokens * (4 * width**2 + 2 * width * mlp) + 4 * tokens**2 * width
+    return float(own["depth"] * layer + 2 * tokens * width * 3 * 2 * own["patch"] ** 2)
+
+
+class Theirs:
+    """The library's network and the loop people write around it: normalise on the device, average the tokens."""
+
+    def __init__(self, encoder: Encoder, device: torch.device):
+        from videoveil import _torchvision  # noqa: F401
+        from transformers import VideoMAEConfig, VideoMAEForVideoClassification  # isort: skip
+
+        own, spec = encoder.options, encoder.input
+        config = VideoMAEConfig(
+            image_size=spec.size,
+            num_frames=spec.frames,
+            patch_size=own["patch"],
+            hidden_size=own["width"],
+            num_hidden_layers=own["depth"],
+            num_attention_heads=own["heads"],
+            intermediate_size=own["mlp"],
+            layer_norm_eps=own["eps"],
+        )
+        self.model = VideoMAEForVideoClassification(config)
+        weights = {k: v for k, v in encoder.network.state_dict().items() if not encoder.is_head(k)}
+        missing, unexpected = self.model.load_state_dict(weights, strict=False)
+        assert not unexpected, unexpected
+        assert all("key.bias" in name or name.startswith("classifier") for name in missing), missing
+        self.model.eval().to(device)
+        self.mean, self.std = (t.to(device).transpose(1, 2) for t in (encoder.mean, encoder.std))
+        self.device = device
+
+    def pixels(self, clips: Tensor) -> Tensor:
+        """(B, 3, T, s, s) uint8 → (B, T, 3, s, s) as the library wants it."""
+        return (clips.to(self.device).transpose(1, 2).float() / 255 - self.mean) / self.std
+
+    @torch.no_grad()
+    def features(self, pixels: Tensor) -> Tensor:
+        hidden = self.model.videomae(pixels).last_hidden_state
+        return self.model.fc_norm(hidden.mean(1))
+
+
+def rate(work: Callable[[], object], clips: int, seconds: float, device: torch.device) -> float:
+    """Clips per second of `work`, which does `clips` of them; three turns to warm up."""
+    for _ in range(3):
+        work()
+    wait(device)
+    began, done = time.perf_counter(), 0
+    while time.perf_counter() - began < seconds:
+        for _ in range(4):  # without waiting after each
+            work()
+            done += clips
+        wait(device)
+    return done / (time.perf_counter() - began)
+
+
+def wait(device: torch.device) -> None:
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+
+
+class Board:
+    """Rows as they are measured."""
+
+    def __init__(self, encoder: Encoder, options: argparse.Namespace, device: torch.device):
+        self.flops, self.options, self.device = flops(encoder), options, device
+        self.rows: dict[str, float] = {}
+
+    def measure(self, name: str, work: Callable[[], object], clips: int) -> float:
+        try:
+            found = rate(work, clips, self.options.seconds, self.device)
+        except RuntimeError as error:  # a kernel this GPU does not have
+            print(f"{name:58} not possible here: {str(error).splitlines()[0]}", flush=True)
+            return 0.0
+        self.rows[name] = found
+        share = found * self.flops / PEAK_FLOPS
+        print(f"{name:58} {found:9.1f} clips/s {share:7.1%} of the peak", flush=True)
+        return found
+
+
+def network_only(board: Board, encoder: Encoder, theirs: Theirs, clips: Tensor) -> tuple[float, float]:
+    """Theirs and ours with clips on the device: plain float32, and the best of ours."""
+    device, count = board.device, len(clips)
+    pixels, resident = theirs.pixels(clips), clips.to(device)
+    plain = board.measure(
+        "network: transformers, float32 as it comes", lambda: theirs.features(pixels), count
+    )
+
+    def autocast() -> Tensor:
+        with torch.autocast(device.type, torch.bfloat16):
+            return theirs.features(pixels)
+
+    board.measure("network: transformers, bf16 autocast", autocast, count)
+    theirs.model.to(torch.bfloat16)
+    low = pixels.bfloat16()
+    board.measure("network: transformers, model and clips in bf16", lambda: theirs.features(low), count)
+    theirs.model.float()  # rounded weights from here on: only its speed is looked at
+    single = Forward(encoder, device)
+    board.measure("network: ours, fp32", lambda: single(resident), count)
+    best = 0.0
+    for compiled in (False, True):
+        name = "network: ours, bf16" + (", compiled" if compiled else "")
+        forward = Forward(encoder, device, precision="bf16", compiled=compiled)
+        best = max(best, board.measure(name, lambda run=forward: run(resident), count))
+        if device.type == "cuda":
+            variants(board, encoder, resident, compiled)
+    return plain, best
+
+
+def variants(board: Board, encoder: Encoder, resident: Tensor, compiled: bool) -> None:
+    """What the choice of the attention kernel is worth, and what a GELU inside the product would be.
+
+    The latter is its tanh approximation, up to 5·10⁻⁴ away: not the network's own function, and so not used.
+    """
+    suffix = ", compiled" if compiled else ""
+    order, hidden = precision.attention_order, fused_videomae.FusedLayer.hidden
+
+    def inside(self: fused_videomae.FusedLayer, x: Tensor) -> Tensor:
+        normed = torch.nn.functional.layer_norm(x, x.shape[-1:], eps=self.eps)
+        wide = torch._addmm_activation(self.wide_bias, normed.flatten(0, 1), self.wide.t(), use_gelu=True)
+        return wide.view(*x.shape[:2], -1)
+
+    try:
+        for kernel in (SDPBackend.CUDNN_ATTENTION, SDPBackend.FLASH_ATTENTION):
+            precision.attention_order = lambda device, kernel=kernel: [kernel]
+            torch._dynamo.reset()
+            forward = Forward(encoder, board.device, precision="bf16", compiled=compiled)
+            name = f"  [network: ours, bf16{suffix}, {kernel.name.lower()} only]"
+            board.measure(name, lambda run=forward: run(resident), len(resident))
+        precision.attention_order = order
+        fused_videomae.FusedLayer.hidden = inside  # type: ignore[method-assign]
+        torch._dynamo.reset()
+        forward = Forward(encoder, board.device, precision="bf16", compiled=compiled)
+        name = f"  [network: ours, bf16{suffix}, GELU inside the product]"
+        board.measure(name, lambda run=forward: run(resident), len(resident))
+    finally:
+        precision.attention_order, fused_videomae.FusedLayer.hidden = order, hidden  # type: ignore[method-assign]
+        torch._dynamo.reset()
+
+
+def end_to_end(board: Board, encoder: Encoder, theirs: Theirs, clips: Tensor) -> tuple[float, float]:
+    """Theirs and ours from bytes on the host to features on the host; every batch has other clips."""
+    size, spec = board.options.batch, encoder.input
+    frames = [*clips]
+    groups = [frames[i : i + size] for i in range(0, len(frames), size)]
+
+    def loop() -> None:
+        for group in groups:
+            theirs.features(theirs.pixels(torch.stack(group))).cpu()
+
+    plain = board.measure("end to end: transformers, float32 as it comes", loop, len(clips))
+    best = 0.0
+    for compiled in (False, True):
+        forward = Forward(encoder, board.device, precision="bf16", compiled=compiled)
+        flow = Flow(forward, size, (3, spec.frames, spec.size, spec.size))
+
+        def ours(flow: Flow = flow) -> None:
+            for turn, group in enumerate(groups):
+                if turn >= flow.depth:
+                    flow.collect()
+                flow.submit(group, [""] * len(group), full=True)
+            for _ in range(min(flow.depth, len(groups))):
+                flow.collect()
+
+        name = "end to end: ours, bf16" + (", compiled" if compiled else "")
+        best = max(best, board.measure(name, ours, len(clips)))
+    return plain, best
+
+
+def agreement(encoder: Encoder, theirs: Theirs, clips: Tensor, device: torch.device) -> float:
+    """The least cosine between features of their loop in float32 and of ours in bf16."""
+    mine, _ = Forward(encoder, device, precision="bf16")(clips)
+    return float(torch.cosine_similarity(mine, theirs.features(theirs.pixels(clips))).min())
+
+
+def on_device(options: argparse.Namespace) -> int:
+    """0 if ours is as fast as it should be."""
+    device = devices.choose(options.device)
+    encoder = create("videomae.b", weights="random", **(SMALL if options.small else {})).to(device)
+    spec, where = encoder.input, torch.cuda.get_device_name(device) if device.type == "cuda" else "CPU"
+    shape = (4 * options.batch, 3, spec.frames, spec.size, spec.size)
+    clips = torch.randint(0, 256, shape, dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
+    print(
+        f"{encoder.name}, {spec.frames} frames of {spec.size}², {flops(encoder) / 1e9:.1f} GFLOP per clip, "
+        f"batch {options.batch}, {where}, torch {torch.__version__}"
+    )
+    theirs, board = Theirs(encoder, device), Board(encoder, options, device)
+    near = agreement(encoder, theirs, clips[: options.batch], device)
+    print(f"features of ours in bf16 and theirs in float32: least cosine {near:.6f}")
+    plain_whole, ours_whole = end_to_end(board, encoder, theirs, clips)
+    plain, ours = network_only(board, encoder, theirs, clips[: options.batch])
+    print(f"network: ours ÷ theirs {ours / plain:.2f}; end to end: {ours_whole / plain_whole:.2f}", end=" ")
+    print(f"(goal ≥ {FASTER}); {ours:.0f} and {ours_whole:.0f} clips/s (goal ≥ {RATE} on an H200)")
+    if options.json:
+        facts = {"device": where, "torch": torch.__version__, "batch": options.batch, "cosine": near}
+        options.json.write_text(
+            json.dumps({**facts, "clips_per_second": board.rows}, indent=1) + "\n", "utf-8"
+        )
+    slow = min(ours, ours_whole) < RATE or ours < FASTER * plain or ours_whole < FASTER * plain_whole
+    return 1 if slow else 0
+
+
+def main() -> int:
+    """0 if every goal is met."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--encoder", default="r3d.18")
+    parser.add_argument("--videos", type=int, default=12)
+    parser.add_argument("--frames", type=int, default=128)
+    parser.add_argument("--hour", action="store_true")
+    parser.add_argument("--device", default="")
+    parser.add_argument("--batch", type=int, default=64)
+    parser.add_argument("--seconds", type=float, default=4.0)
+    parser.add_argument("--small", action="store_true")
+    parser.add_argument("--json", type=Path)
+    options = parser.parse_args()
+    return on_device(options) if options.device else from_files(options)
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from benchmarks.intervals import show
+from benchmarks.intervals import interval, show
 from videoveil import files
 from videoveil.data import registry as data
 from videoveil.data import twins
@@ -34,6 +34,21 @@ PLAN = {  # task → twin, preset
     "anomaly": ("ucf-crime", "small"),
 }
 STARTS = ("gates", "normal")  # of the SGP convolutions; "zero" is the default
+FIGURES = {  # of the page: task → what people call it, and its metrics
+    "action": ("action recognition, linear probe", {"top1": "top-1", "top5": "top-5"}),
+    "detection": (
+        "detection, TriDet",
+        {"mAP": "mAP, tIoU .3–.7", "mAP@0.3": "mAP at .3", "mAP@0.5": "mAP at .5", "mAP@0.7": "mAP at .7"},
+    ),
+    "anomaly": (
+        "anomalies, MGFN",
+        {
+            "roc_auc": "frame ROC-AUC",
+            "ap": "frame AP",
+            "roc_auc_abnormal_videos": "ROC-AUC, anomalous videos only",
+        },
+    ),
+}
 
 
 def features(task: str, folder: Path, seed: int, size: str) -> tuple[Features, float]:
@@ -85,6 +100,42 @@ def table(rows: dict[str, list[dict[str, Any]]]) -> str:
             took = max(one["seconds"]["training"] for one in found)
             lines.append(f"| {name} | {metric} | {show(cells[0])} | {show(cells[1])} | ≤ {took:.0f} |")
     return "\n".join(lines)
+
+
+def page(rows: dict[str, list[dict[str, Any]]]) -> str:
+    """Two tables of docs/results.md: the tasks, and the detector's starts, seed by seed."""
+    seeds = ", ".join(str(one["seed"]) for one in rows["action"])
+    lines = [
+        f"| task | twin, preset | figure | seeds {seeds} | mean [95 %] | blind guess |",
+        "|---|---|---|---|---|---|",
+    ]
+    for task, (called, figures) in FIGURES.items():
+        first = f"| {called} | {data.entry(PLAN[task][0]).title}, `{PLAN[task][1]}` |"
+        for metric, name in figures.items():
+            value, blind = (
+                [one["metrics"][metric][key] for one in rows[task]] for key in ("value", "chance")
+            )
+            each = ", ".join(f"{100 * one:.1f}" for one in value)
+            lines.append(f"{first} {name} | {each} | {show(value)} | {100 * interval(blind)[0]:.1f} |")
+            first = "| | |"
+    return "\n".join([*lines, "", *starts(rows)])
+
+
+def starts(rows: dict[str, list[dict[str, Any]]]) -> list[str]:
+    """How the start of the SGP convolutions changes the detector; a mean only where every seed was run."""
+    seeds = [one["seed"] for one in rows["detection"]]
+    lines = [
+        f"| start | {' | '.join(f'seed {seed}' for seed in seeds)} | mean |",
+        "|---" * (len(seeds) + 2) + "|",
+    ]
+    named = {"`zero` (released, default)": "detection"}
+    named |= {f"`{start}`": f"detection, sgp_init={start}" for start in STARTS}
+    for name, row in named.items():
+        found = {one["seed"]: one["metrics"]["mAP"]["value"] for one in rows.get(row, [])}
+        cells = [f"{100 * found[seed]:.1f}" if seed in found else "–" for seed in seeds]
+        mean = f"{100 * interval(list(found.values()))[0]:.1f}" if len(found) == len(seeds) else ""
+        lines.append(f"| {name} | {' | '.join(cells)} | {mean} |")
+    return lines
 
 
 def main() -> None:

@@ -24,6 +24,7 @@ sys.path.insert(0, str(ROOT))
 
 DOCS = ROOT / "docs"
 KEPT = ("value", "chance", "kept", "leakage", "measures", "low", "high")  # of a record; tables need no more
+LEFT_OUT = ("per_class", "baseline", "headline", "seconds")  # of everything else
 RAW = {"raw": "raw"}
 PIXEL = {
     **RAW,
@@ -42,6 +43,26 @@ PIXEL = {
     "veil-pixel, no attackers": "a UNet in front of it, trained for actions",
     "veil-pixel, attackers": "and against restarted budget nets",
     "grey code": "grey, 16 pixels a side, 4 levels",
+}
+REAL_PIXEL = {
+    **PIXEL,
+    "penalty, B=0.5": "penalty, B = .5",
+    "grey code": "grey, 28 pixels a side, 4 levels",
+}
+DETECTED = {
+    **RAW,
+    "veil-pixel": "`veil-pixel`, our default: a line drawing",
+    "blur": "blur of the whole picture",
+    "downsample:4": "downsample 4×",
+    "blacken-people": "people blackened, found by HOG",
+    "blur-faces": "faces blurred, found by CenterFace",
+}
+BIAS = {
+    **RAW,
+    "splavu": "`splavu`",
+    "splavu-adversaries": "`splavu-adversaries`",
+    "veil": "`veil`",
+    "veil-static": "`veil-static`",
 }
 LATENT = {
     **RAW,
@@ -68,6 +89,17 @@ GAIT = {
     "veil-noise": "`veil-noise`",
     "veil-adversaries": "`veil-adversaries`",
     "veil-gait": "`veil-gait`",
+}
+
+
+AUDITS = {
+    "identity": "nothing at all",
+    "downsample:4": "downsample 4×",
+    "splavu": "SPLAVU",
+    "canary": "black but for a corner that tells women from men",
+    "blur": "strong blur of the whole picture",
+    "veil-pixel-attackers": "UNet and line drawing, trained against attackers",
+    "black": "black frames",
 }
 
 
@@ -114,13 +146,116 @@ def _latent(rows: Any) -> str:
     return latent_study.table(rows)
 
 
+def _twin_tasks(rows: Any) -> str:
+    from benchmarks import twin_tasks
+
+    return twin_tasks.page(rows)
+
+
+def _real_tasks(rows: Any) -> str:
+    from benchmarks import real_tasks
+
+    return real_tasks.page(rows)
+
+
+def _bias(rows: Any) -> str:
+    from benchmarks import bias
+
+    return bias.page(rows)
+
+
+def _detected(rows: Any) -> str:
+    from benchmarks import detectors
+
+    return detectors.table(rows)
+
+
+def _speeds(rows: Any) -> str:
+    from benchmarks import table
+
+    return table.table(rows)
+
+
+def _growth(rows: Any) -> str:
+    from benchmarks import growth
+
+    return growth.table(rows)
+
+
+def _audits(rows: Any) -> str:
+    from benchmarks import audit
+
+    return audit.page(rows)
+
+
+def _real_pixels(rows: Any) -> str:
+    """What `benchmarks/real_pixels.py` found: what is seen in what is published, and in what is drawn again from it."""
+    seen = [("action", 100, 1), ("kept", 1, 2), ("faces", 100, 1), ("leakage", 1, 2)]
+    drawn = [
+        ("psnr_published", 1, 1),
+        ("drawn", 1, 1),
+        ("ssim_drawn", 1, 2),
+        ("psnr_faces", 1, 1),
+        ("drawn_faces", 100, 1),
+        ("drawn_leakage", 1, 2),
+    ]
+    heads = (
+        "anonymizer | action top-1 | kept | faces, cMAP | leakage",
+        "anonymizer | clips: published, dB | drawn again | SSIM drawn again | faces: drawn again, dB |"
+        " cMAP in drawn faces | leakage",
+    )
+    lines: list[str] = []
+    for head, columns in zip(heads, (seen, drawn)):
+        lines += ["", f"| {head} |", "|---" * (len(columns) + 1) + "|"]
+        for name, found in rows.items():
+            if columns is drawn and name in RAW:
+                continue  # is not drawn again
+            cells = [estimate(found.get(key), scale, digits) for key, scale, digits in columns]
+            lines.append(f"| {name} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def estimate(one: Any, scale: float, digits: int) -> str:
+    """A figure with its interval where it has one; what was not measured says so."""
+    if one is None:
+        return "not run"
+    value, low, high = (one.get(key) for key in ("value", "low", "high"))
+    shown = [f"{scale * part:.{digits}f}" for part in (value, low, high) if part is not None]
+    return f"{shown[0]} [{shown[1]}, {shown[2]}]" if len(shown) == 3 else shown[0]
+
+
 GAIT_HEADS = ("anonymizer", "actions kept, %", "cosine", "left", "learnt", "left", "on others", "left")
+FOUND_HEADS = (
+    "frames",
+    "found again, %",
+    "in another film's, %",
+    "score lowered, %",
+    "in another film's, %",
+    "detections a frame",
+)
 TABLES = {
+    "tasks-twins": Table("results.md", "tasks-twins", _twin_tasks, {}),
+    "tasks-twins-starts": Table("results.md", "tasks-twins", _twin_tasks, {}, number=1),
+    "tasks-real": Table("results.md", "tasks-real", _real_tasks, {}),
+    "bias": Table("results.md", "bias-twins", _bias, BIAS),
+    "pixels-real": Table("results.md", "pixels-real", _real_pixels, REAL_PIXEL),
+    "pixels-real-drawn": Table("results.md", "pixels-real", _real_pixels, REAL_PIXEL, number=1),
+    "detected-faces": Table("results.md", "detectors-real", _detected, DETECTED, heads=FOUND_HEADS),
+    "detected-people": Table(
+        "results.md", "detectors-real", _detected, DETECTED, number=1, heads=FOUND_HEADS
+    ),
+    "detected-photographs": Table(
+        "results.md", "detectors-real", _detected, DETECTED, number=2, heads=FOUND_HEADS
+    ),
     "pixels": Table("results.md", "pixels-twins", _pixels, PIXEL),
     "drawn": Table("results.md", "pixels-twins", _drawn, PIXEL),
     "latent-real-utility": Table("results.md", "latent-real", _real_latent, LATENT),
     "latent-real-attacks": Table("results.md", "latent-real", _real_latent, LATENT, number=1),
     "latent-real-faces": Table("results.md", "latent-real", _real_latent, LATENT, number=2),
+    "speed-h200": Table("benchmarks.md", "benchmarks-h200", _speeds, {}),
+    "speed-2cores": Table("benchmarks.md", "benchmarks-2cores", _speeds, {}),
+    "growth": Table("benchmarks.md", "benchmarks-growth", _growth, {}),
+    "audits": Table("audit.md", "audits-twins", _audits, AUDITS),
     "latent": Table("latent.md", "latent-twins", _latent, {}),
     "gait": Table(
         "latent.md", "gait-twins", _gait, GAIT, columns=(0, 2, 3, 6, 7, 10, 11, 12), heads=GAIT_HEADS
@@ -198,7 +333,7 @@ def slim(value: Any) -> Any:
     if isinstance(value, dict):
         if "value" in value:
             return {key: slim(one) for key, one in value.items() if key in KEPT}
-        return {key: slim(one) for key, one in value.items()}
+        return {key: slim(one) for key, one in value.items() if key not in LEFT_OUT}
     if isinstance(value, list):
         return [slim(one) for one in value]
     return round(value, 6) if isinstance(value, float) else value
@@ -210,8 +345,32 @@ def store(name: str, source: Path) -> None:
             f"{name}: no table is made from it; there are {sorted(t.data for t in TABLES.values())}"
         )
     found = json.loads(source.read_text("utf-8"))
+    if found.get("quick") or found.get("limit"):
+        raise SystemExit(
+            f"{source}: was made with --quick or --limit, which is to try a script and gives no results"
+        )
+    if name == "pixels-real":
+        for row, cells in found["rows"].items():
+            cells |= fidelity(source.parent, row, found["seeds"])
     kept = json.dumps(slim(found), ensure_ascii=False, separators=(",", ":"))
     (DOCS / "data" / f"{name}.json").write_text(kept.replace('},"', '},\n"') + "\n", "utf-8")
+
+
+def fidelity(out: Path, row: str, seeds: Sequence[int]) -> dict[str, Any]:
+    """How near published and drawn pictures are to raw ones, which `real_pixels.py` keeps beside its results."""
+    wanted = {
+        "psnr_published": ("drawn", "psnr_published"),
+        "ssim_drawn": ("drawn", "ssim_unet"),
+        "psnr_faces": ("drawn_faces", "psnr_unet"),
+    }
+    found: dict[str, Any] = {}
+    for key, (part, measure) in wanted.items():
+        name = row.replace(" ", "-").replace("×", "x")
+        paths = [out / f"seed{seed}" / name / f"{part}.json" for seed in seeds]
+        if all(path.is_file() for path in paths):
+            values = [json.loads(path.read_text("utf-8"))["measures"][measure]["value"] for path in paths]
+            found[key] = {"value": sum(values) / len(values)}
+    return found
 
 
 def main() -> None:

@@ -31,7 +31,8 @@ SURFACE = {
     ),
     "convert": "file --json --option --out --to",
     "corpus": (
-        "out source --address --audio --chunk --crf --device --engine --gpus --json --key --with --workers"
+        "out source --address --audio --chunk --crf --device --engine --gpus --inner --json --key --with "
+        "--workers"
     ),
     "data list": "--json",
     "data make": "name root --json --processes --seed --size",
@@ -43,12 +44,12 @@ SURFACE = {
     ),
     "export": "model out --attack --calibrate --json --option --size --to",
     "extract": (
-        "source store --anonymizer --batch --clips --device --eight-bit --encoder --json --key --option "
-        "--seed --skip-bad --static --tokens --weights --workers"
+        "source store --anonymizer --batch --clips --compile --device --eight-bit --encoder --json --key "
+        "--option --precision --seed --skip-bad --static --tokens --weights --workers"
     ),
     "live": (
-        "source --crf --detector --device --duration --engine --expect --fail-closed --json --key --latency "
-        "--patience --rate --report --segment --size --stall --to --with"
+        "source --crf --detector --device --duration --engine --expect --fail-closed --inner --json --key "
+        "--latency --patience --rate --report --segment --size --stall --to --with"
     ),
     "models": "--card --json",
     "predict": (

@@ -9,6 +9,7 @@ import torch
 from videoveil import shipped
 from videoveil.anonymizers import publish
 from videoveil.anonymizers.named import open_anonymizer
+from videoveil.encoders import create
 from videoveil.errors import UsageError
 
 MOST = 20 * 2**20  # bytes of all weights in the package
@@ -22,11 +23,13 @@ def test_the_default_comes_with_the_package() -> None:
 def test_a_shipped_anonymizer_opens_by_its_name_and_changes_what_it_gets(name: str) -> None:
     model = open_anonymizer(name)
     assert model.content_hash() == shipped.facts(name)["content_hash"]
+    still = {}
     if hasattr(model.config, "width"):
         given = torch.randn(4, model.config.width)
+        still = {"static": torch.randn(4, model.config.width)} if model.wants_static else {}
     else:
         given = torch.rand(2, 3, 96, 128)
-    made = model(given)
+    made = model(given, **still)
     assert made.shape == given.shape
     assert not torch.allclose(made, given, atol=0.01)
 
@@ -38,15 +41,32 @@ def test_its_card_says_what_attackers_found_and_what_is_kept_with_intervals(name
     for one in card.measurements:
         assert one.raw is not None
         assert one.chance is not None
-        assert one.low is not None
-        assert one.high is not None
-        assert one.low <= one.value <= one.high
+        if one.low is None or one.high is None:
+            assert "a single seed" in card.notes
+        else:
+            assert one.low <= one.value <= one.high
     assert card.training_data
     assert card.license
     assert "failure" in card.notes
     text = shipped.card(name)
     assert "scripts/models.py" in text
     assert all(one.name in text for one in card.measurements)
+
+
+@pytest.mark.parametrize(
+    "name", [name for name in shipped.names() if "width" in shipped.facts(name)["config"]]
+)
+def test_an_anonymizer_of_features_is_for_the_encoder_that_comes_with_the_package(name: str) -> None:
+    encoder, model = create("tiny"), publish.load(shipped.folder(name))
+    assert model.config.width == encoder.width
+    assert model.config.encoder.hash == encoder.content_hash()
+    assert model.export_problems(need_key=False) == []
+    assert shipped.summary(name)["input"] == "features"
+
+
+def test_a_name_becomes_a_folder_and_anything_else_stays_what_it_is() -> None:
+    assert Path(shipped.place(shipped.DEFAULT)) == shipped.folder(shipped.DEFAULT)
+    assert shipped.place("org/name") == "org/name"
 
 
 def test_all_weights_of_the_package_are_small() -> None:

@@ -3,6 +3,7 @@
     shipped.names()                         # ("veil-pixel", …)
     open_anonymizer("veil-pixel")           # as every other anonymizer
     veil anonymize in.mp4 out.mp4           # takes the default
+    veil anonymize-features STORE OUT --anonymizer veil-tiny
 
 Each is a folder like those of `save_pretrained`; its README.md says what it was trained on, what attackers found in
 what it gives out and what is left of the tasks. `scripts/models.py` makes every one of them again.
@@ -32,6 +33,11 @@ def folder(name: str) -> Path:
             f"anonymizer {name!r} does not come with the package; there are {', '.join(names())}"
         )
     return FOLDER / name
+
+
+def place(source: str) -> str:
+    """The folder of one that comes with the package; anything else, a folder or a hub id, is returned as it is."""
+    return str(folder(source)) if source in names() else source
 
 
 def facts(name: str) -> dict[str, Any]:

@@ -2,12 +2,30 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable
 from pathlib import Path
 
+import psutil
 import pytest
 
-from tests.commands.run import inside
+from tests.commands.run import VEIL, inside
 from tests.pipeline.films import coded, scenes
+from videoveil import files
+from videoveil.pipeline.corpus import STATE, Corpus, CorpusReport, work
+from videoveil.pipeline.manifest import read_manifest
+
+SLOW = """
+import os
+import time
+
+def anonymize(frames):
+    time.sleep(0 if os.path.exists(os.environ["HURRY"]) else 0.15)
+    return 1 - frames
+"""
 
 
 def test_an_archive_is_done_and_a_bad_video_is_named_with_code_3(
@@ -39,3 +57,86 @@ def test_what_makes_no_sense_is_refused_with_code_2(
     coded(tmp_path / "a.mp4", scenes(2))
     assert says in inside(capsys, "corpus", tmp_path, tmp_path / "out", *words, code=2)
     assert not (tmp_path / "out").exists()
+
+
+# --- stopped: real processes, real signals ----------------------------------------------------------------------
+
+
+class Run:
+    """`veil corpus` in a process group of its own, on an anonymizer that takes its time."""
+
+    def __init__(self, folder: Path, workers: int):
+        self.archive, self.out, self.hurry = folder / "archive", folder / "out", folder / "hurry"
+        self.archive.mkdir()
+        for name in ("a", "b", "c"):
+            coded(self.archive / f"{name}.mp4", scenes(64, 64, 48))
+        self.model = str(folder / "slow.py")
+        Path(self.model).write_text(SLOW)
+        self.command = [*VEIL, "corpus", str(self.archive), str(self.out), "--with", self.model]
+        self.command += ["--workers", str(workers), "--chunk", "32"]
+
+    def start(self) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            self.command,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            start_new_session=True,
+            env={**os.environ, "HURRY": str(self.hurry), "OMP_NUM_THREADS": "1"},
+        )
+
+    def writing(self) -> list[Path]:
+        """Chunks that somebody is at."""
+        return list((self.out / STATE / "parts").rglob(f"{files.TEMPORARY}*.mp4"))
+
+    def finish(self) -> CorpusReport:
+        """The same once more, to its end; in this process, which has everything imported already."""
+        self.hurry.touch()
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("HURRY", str(self.hurry))
+            corpus = Corpus(read_manifest(self.archive), self.out, self.model, chunk=32).prepared()
+            corpus.tidy()
+            work(corpus)
+        return corpus.report(1.0)
+
+
+def until(there: Callable[[], object], seconds: float = 60.0) -> None:
+    deadline = time.monotonic() + seconds
+    while not there():
+        assert time.monotonic() < deadline, "it did not come to that"
+        time.sleep(0.02)
+
+
+@pytest.mark.parametrize(("number", "workers"), [(signal.SIGTERM, 2), (signal.SIGINT, 1)])
+def test_a_stopped_corpus_leaves_nothing_half_written_exits_with_3_and_goes_on(
+    number: signal.Signals, workers: int, tmp_path: Path
+) -> None:
+    """SIGINT goes to all processes at once, as a keyboard sends it."""
+    run = Run(tmp_path, workers)
+    process = run.start()
+    until(lambda: len(run.writing()) == workers)
+    children = psutil.Process(process.pid).children(recursive=True)
+    (os.killpg if number == signal.SIGINT else os.kill)(process.pid, number)
+    said, _ = process.communicate(timeout=60)
+    assert process.returncode == 3, said
+    assert "stopped; 0 of 3 videos are settled, the same command goes on" in said
+    assert "Traceback" not in said
+    until(lambda: not any(child.is_running() for child in children), 10)
+    assert run.writing() == []
+    assert not list(run.out.rglob(f"{files.TEMPORARY}*"))
+    counts = [path.read_text() for path in (run.out / STATE / "attempts").glob("*/[0-9]*")]
+    assert set(counts) == {"0"}, "to be stopped is no failed attempt"
+    assert [one.frames for one in run.finish().settled if one.done] == [64, 64, 64]
+    assert len(list(run.out.glob("*.mp4"))) == 3
+
+
+def test_workers_end_when_the_process_that_started_them_is_killed(tmp_path: Path) -> None:
+    run = Run(tmp_path, 1)
+    process = run.start()
+    until(lambda: len(run.writing()) == 1)
+    workers = psutil.Process(process.pid).children(recursive=True)
+    process.kill()
+    process.communicate(timeout=60)
+    until(lambda: not any(worker.is_running() for worker in workers), 10)
+    assert run.writing() == []
+    assert [one.frames for one in run.finish().settled if one.done] == [64, 64, 64]

@@ -20,20 +20,10 @@ class Mean(nn.Module):
 
 
 def readme(folder: Path) -> dict[str, Any]:
-    """A film, weights, a store of features, a run folder; and features of training videos, as tensors."""
-    from videoveil.anonymizers import pixel
-    from videoveil.anonymizers.pixel import Outline
-    from videoveil.data import registry, twins
+    """Converted weights of an encoder; features of training videos, as tensors. Everything else the page makes."""
     from videoveil.encoders import create, save
-    from videoveil.features.extract import extract
 
-    twins.make("vphmdb", folder / "twin", size="tiny", processes=1)
-    whole = registry.load("vphmdb", folder / "twin")
-    few = whole.where(lambda item: item in (*whole.split("train")[:1], *whole.split("test")[:1]))
-    (folder / "walk.mp4").write_bytes(few.items[0].path.read_bytes())
-    extract(few, folder / "store", create("tiny"))
     save(create("r3d.18", weights="random"), folder / "r3d18.safetensors")
-    pixel(Outline(16)).save_pretrained(folder / "run")
     generator = torch.Generator().manual_seed(0)
     videos, clips = 24, 3
     return {

@@ -14,10 +14,10 @@ from videoveil.data.twins.film import AVI, MP4, shoot
 ACTIONS = ("walk", "wave", "squat")
 
 
-def film_folder(root: Path, videos: int, frames: int) -> Path:
-    """Videos of different lengths in two containers."""
+def film_folder(root: Path, videos: int, frames: int, longer: int = 5) -> Path:
+    """Videos of different lengths, each `longer` frames longer than the one before, in two containers."""
     for k in range(videos):
-        play = trimmed("films", k, action=ACTIONS[k % 3], person=identity(0, k), frames=frames + 5 * k)
+        play = trimmed("films", k, action=ACTIONS[k % 3], person=identity(0, k), frames=frames + longer * k)
         film, suffix = (MP4, "mp4") if k % 2 == 0 else (AVI, "avi")
         shoot(play, root / f"v{k:02d}.{suffix}", film)
     return root

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import random
 import shutil
-import signal
-import subprocess
-import sys
 import time
 from collections.abc import Callable
 from fractions import Fraction
@@ -19,6 +15,7 @@ import torch
 from torch import Tensor
 
 from tests.features.conftest import as_dataset, film_folder, tree
+from tests.features.kill_driver import start
 from videoveil.data.records import Dataset, Item
 from videoveil.encoders.registry import create
 from videoveil.errors import BadItems, StoreError, UsageError
@@ -30,7 +27,7 @@ from videoveil.media.transforms import EvalTransform
 
 @pytest.fixture(scope="module")
 def tiny() -> torch.nn.Module:
-    return create("tiny", weights="random")
+    return create("tiny", weights="random", size=48)  # a fifth of the time of its own 112
 
 
 def test_features_equal_the_encoder_on_the_frames_of_each_clip(
@@ -47,12 +44,12 @@ def test_features_equal_the_encoder_on_the_frames_of_each_clip(
             frames = list(video.frames())
         assert got.frames == len(frames)
         assert len(got.clip) == len(frames) // 16
-        for n, start in enumerate(got.starts):
-            pictures = transform(np.stack([f.image for f in frames[start : start + 16]]))
+        for n, first in enumerate(got.starts):
+            pictures = transform(np.stack([f.image for f in frames[first : first + 16]]))
             with torch.inference_mode():
                 np.testing.assert_allclose(tiny(pictures[None])[0], got.clip[n], atol=2e-4)
                 np.testing.assert_allclose(tiny.temporal_tokens(pictures[None])[0], got.tokens[n], atol=2e-4)
-            assert got.times()[n] == (frames[start].time, frames[start + 15].time)
+            assert got.times()[n] == (frames[first].time, frames[first + 15].time)
         for n, where in enumerate(got.static_frames):
             still = transform(frames[where].image[None]).expand(-1, 16, -1, -1)
             with torch.inference_mode():
@@ -235,29 +232,6 @@ def test_wrong_numbers_are_usage_errors(films: Path, tmp_path: Path, tiny: torch
 
 # --- processes that die, processes that meet ---------------------------------------------------------------
 
-DRIVER = """
-import sys
-from pathlib import Path
-import torch
-from tests.features.conftest import as_dataset
-from videoveil.encoders.registry import create
-from videoveil.features.extract import extract, recipe_for
-torch.set_num_threads(1)
-encoder = create("tiny", weights="random")
-print("ready", flush=True)
-report = extract(as_dataset(Path(sys.argv[1])), sys.argv[2], encoder, recipe_for(encoder, static=1), batch=2)
-print(report.extracted, flush=True)
-"""
-
-
-def start(films: Path, store: Path) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [sys.executable, "-c", DRIVER, str(films), str(store)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-
 
 def wait_for(condition: Callable[[], bool], seconds: float = 200) -> None:
     deadline = time.monotonic() + seconds
@@ -268,16 +242,13 @@ def wait_for(condition: Callable[[], bool], seconds: float = 200) -> None:
 
 @pytest.fixture(scope="module")
 def many_films(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return film_folder(tmp_path_factory.mktemp("many"), videos=24, frames=48)
+    return film_folder(tmp_path_factory.mktemp("many"), videos=24, frames=20, longer=2)
 
 
 @pytest.fixture(scope="module")
 def whole_store(many_films: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
     store = tmp_path_factory.mktemp("whole") / "store"
-    done = start(many_films, store)
-    out, err = done.communicate(timeout=280)
-    assert done.returncode == 0, err
-    assert out.split()[-1] == "24"
+    assert start(many_films, store).finish() == 24
     return tree(store)
 
 
@@ -292,16 +263,12 @@ def test_killed_at_ten_random_moments_and_run_again_the_store_is_byte_identical(
 
     for _ in range(10):
         aim, child = stored() + luck.randint(0, 3), start(many_films, store)
-        assert child.stdout is not None
-        child.stdout.readline()  # "ready": the kill falls into the work, not into the imports
-        wait_for(lambda aim=aim, child=child: stored() >= aim or child.poll() is not None)
-        time.sleep(luck.uniform(0.0, 0.1))
-        os.kill(child.pid, signal.SIGKILL)
-        child.wait()
+        child.wait_until_ready()  # the kill falls into the work, not into the start
+        wait_for(lambda aim=aim, child=child: stored() >= aim or not child.running())
+        time.sleep(luck.uniform(0.0, 0.05))
+        child.kill()
         partial.add(stored())
-    done = start(many_films, store)
-    _, err = done.communicate(timeout=280)
-    assert done.returncode == 0, err
+    start(many_films, store).finish()
     assert tree(store) == whole_store
     assert any(0 < n < 24 for n in partial), f"every kill fell outside the work: {partial}"
 
@@ -312,11 +279,7 @@ def test_two_processes_at_once_give_one_complete_store(
 ) -> None:
     store = tmp_path / "store"
     pair = [start(many_films, store) for _ in range(2)]
-    counts = []
-    for child in pair:
-        out, err = child.communicate(timeout=280)
-        assert child.returncode == 0, err
-        counts.append(int(out.split()[-1]))
+    counts = [child.finish() for child in pair]
     assert sum(counts) == 24, counts  # nothing was done twice
     assert tree(store) == whole_store
 
@@ -328,12 +291,13 @@ def test_a_survivor_takes_over_what_a_killed_process_owned(
     store = tmp_path / "store"
     victim = start(many_films, store)
     wait_for(lambda: any(store.rglob("*.safetensors")))
+    victim.freeze()  # it goes on owning what it is at
     survivor = start(many_films, store)
+    survivor.wait_until_ready()
     time.sleep(0.3)
-    os.kill(victim.pid, signal.SIGKILL)
-    victim.wait()
-    _, err = survivor.communicate(timeout=280)
-    assert survivor.returncode == 0, err
+    assert victim.running()
+    victim.kill()
+    survivor.finish()
     assert tree(store) == whole_store
 
 

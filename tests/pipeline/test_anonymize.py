@@ -23,7 +23,7 @@ from videoveil.anonymizers.keys import NoiseKey
 from videoveil.anonymizers.named import open_anonymizer
 from videoveil.anonymizers.obfuscate import Fixed, Obfuscator
 from videoveil.anonymizers.obfuscate.base import Classical
-from videoveil.anonymizers.pixel import Grey, LowResolution, NoiseFloor, UNet, pixel
+from videoveil.anonymizers.pixel import Grey, LowResolution, NoiseFloor, Outline, UNet, pixel
 from videoveil.errors import CorruptVideo, MissingFile, UsageError, WriteFailed
 from videoveil.media.reader import open_video
 from videoveil.pipeline.anonymize import anonymize_file, partial_name, sweep
@@ -155,6 +155,21 @@ def test_frames_in_which_nobody_is_found_are_black_and_listed(film: Path, tmp_pa
     assert (levels[12:28] > 5).all()
 
 
+def test_a_drawing_is_the_same_whatever_the_number_of_cores(film: Path, tmp_path: Path) -> None:
+    before = torch.get_num_threads()
+    reports = []
+    try:
+        for cores in (1, 3):
+            torch.set_num_threads(cores)
+            options = Options(batch=2, device="cpu")
+            drawing = pixel(Grey(), Outline(size=24))
+            reports.append(anonymize_file(film, tmp_path / f"{cores}.mp4", drawing, options))
+    finally:
+        torch.set_num_threads(before)
+    assert [report.engine["hands"] for report in reports] == [1, 3]
+    assert (tmp_path / "1.mp4").read_bytes() == (tmp_path / "3.mp4").read_bytes()
+
+
 def test_an_engine_is_chosen_and_recorded(film: Path, tmp_path: Path) -> None:
     report = anonymize_file(film, tmp_path / "out.mp4", pixel(UNet(width=4)))
     assert report.engine["name"] == "torch"
@@ -162,11 +177,28 @@ def test_an_engine_is_chosen_and_recorded(film: Path, tmp_path: Path) -> None:
 
 
 def test_a_scale_at_which_nothing_was_measured_is_told(film: Path, tmp_path: Path) -> None:
-    for trained, inner, told in ((24, 0, True), (24, 36, False), (48, 0, False), (0, 0, False)):
+    cases = ((24, 0, True), (24, 36, False), (24, None, False), (48, 0, False), (0, None, False))
+    for trained, inner, told in cases:
         options = Options(engine="torch", inner=inner)
         report = anonymize_file(film, tmp_path / "out.mp4", pixel(UNet(width=4), size=trained), options)
         assert any("--inner 36" in note for note in report.notes) == told
         assert bool(report.notes) == told
+
+
+def test_a_file_is_looked_at_in_the_size_of_training_by_default_and_the_report_says_so(
+    film: Path, tmp_path: Path
+) -> None:
+    network = pixel(UNet(width=4), size=24)
+    reports = {}
+    for name, inner in (("unset", None), ("named", 36), ("all", 0)):
+        options = Options(engine="torch", inner=inner)
+        reports[name] = anonymize_file(film, tmp_path / f"{name}.mp4", network, options)
+    assert [reports[name].engine["pictures"] for name in reports] == [[24, 36], [24, 36], [64, 96]]
+    assert "looked at pictures of 36×24 (the size it was trained at)" in str(reports["unset"])
+    assert "looked at pictures of 36×24 (asked for)" in str(reports["named"])
+    assert "looked at" not in str(reports["all"]).replace(" ".join(reports["all"].notes), "")
+    made = {name: (tmp_path / f"{name}.mp4").read_bytes() for name in reports}
+    assert made["unset"] == made["named"] != made["all"]
 
 
 def test_progress_tells_frames_speed_and_what_is_left(film: Path, tmp_path: Path) -> None:

@@ -154,7 +154,10 @@ def test_what_is_no_luma_of_that_picture_does_not_pass(made: object) -> None:
 def test_of_several_threads_one_looks_at_the_weights_and_the_others_go_on() -> None:
     looking, go_on = threading.Event(), threading.Event()
 
-    def answer() -> None:
+    asked: list[bool] = []
+
+    def answer(every: bool) -> None:
+        asked.append(every)
         looking.set()
         go_on.wait(20)
 
@@ -167,6 +170,9 @@ def test_of_several_threads_one_looks_at_the_weights_and_the_others_go_on() -> N
     go_on.set()
     keen.weights(now=True)  # waits its turn and looks itself
     first.join()
+    assert asked == [False, True], (
+        "every copy is asked before a release, and none but its own by a busy thread"
+    )
 
 
 def test_block_sums_are_right_at_any_size() -> None:

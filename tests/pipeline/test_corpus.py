@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import shutil
 import signal
 import threading
 import time
@@ -18,6 +19,7 @@ from hypothesis import strategies as st
 
 from tests.pipeline.test_records import leave_behind
 from videoveil import files
+from videoveil.anonymizers.pixel import UNet, pixel
 from videoveil.errors import UsageError
 from videoveil.media.reader import open_video
 from videoveil.media.writer import VideoWriter
@@ -185,6 +187,31 @@ def test_a_destination_begun_with_another_anonymizer_or_options_is_refused(
     ):
         with pytest.raises(UsageError, match="another anonymizer or other options"):
             other.prepared()
+
+
+def test_a_corpus_looks_at_the_size_of_training_and_refuses_to_go_on_at_another(
+    archive: Path, tmp_path: Path
+) -> None:
+    """Every worker opens the model for itself: the default must be the same for all of them."""
+    model = tmp_path / "model"
+    pixel(UNet(width=4), size=24).save_pretrained(model)
+
+    def corpus(name: str, inner: int | None) -> Corpus:
+        options = Options(engine="torch", inner=inner)
+        return Corpus(read_manifest(archive)[1:2], tmp_path / name, str(model), options, chunk=20)
+
+    for name, inner in (("unset", None), ("named", 32), ("all", 0)):
+        work(corpus(name, inner).prepared())
+    found = {name: made(tmp_path / name) for name in ("unset", "named", "all")}
+    assert found["unset"] == found["named"] != found["all"]
+    assert len(found["unset"]) == 1
+    with pytest.raises(UsageError, match="other options"):
+        corpus("unset", 0).prepared()
+    shutil.rmtree(model)
+    pixel(UNet(width=4), size=32).save_pretrained(model)
+    with pytest.raises(UsageError, match="other options"):
+        corpus("unset", None).prepared()
+    corpus("all", 0).prepared()  # every pixel is every pixel
 
 
 def test_a_source_that_changes_meanwhile_fails(archive: Path, tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from videoveil.anonymizers.errors import NotExportable, Withheld
 from videoveil.anonymizers.keys import NoiseKey
 from videoveil.anonymizers.named import open_anonymizer
 from videoveil.anonymizers.obfuscate import Fixed, Obfuscator
-from videoveil.anonymizers.pixel import NoiseFloor, UNet, pixel
+from videoveil.anonymizers.pixel import NoiseFloor, Outline, UNet, pixel
 from videoveil.errors import UsageError
 from videoveil.pipeline import engines
 from videoveil.pipeline.engines import (
@@ -20,7 +20,6 @@ from videoveil.pipeline.engines import (
     PlainWorker,
     StreamWorker,
     Workshop,
-    inner_size,
     require_usable,
     to_images,
     to_tensor,
@@ -91,12 +90,33 @@ def test_a_network_worker_gives_what_its_anonymizer_gives() -> None:
 
 
 def test_a_smaller_inner_picture_is_looked_at_and_enlarged() -> None:
-    assert inner_size((720, 1280), 640) == (360, 640)
-    assert inner_size((720, 1280), 0) == inner_size((720, 1280), 4000) == (720, 1280)
-    assert inner_size((10, 400), 100) == (16, 100)
     worker = Workshop().worker(pixel(UNet(width=4)), SIZE, 4, Options(engine="torch", inner=32))
     assert worker.facts()["pictures"] == [24, 32]
     assert worker(images(1))[0].shape == (*SIZE, 3)
+
+
+def test_a_network_looks_at_the_size_of_its_training_unless_told_otherwise() -> None:
+    seen = {}
+    for trained, inner in ((24, None), (24, 0), (24, 40), (0, None), (400, None)):
+        options = Options(engine="torch", inner=inner)
+        worker = Workshop().worker(pixel(UNet(width=4), size=trained), SIZE, 4, options)
+        seen[trained, inner] = (*worker.facts()["pictures"], worker.facts()["scale"])
+        assert worker(images(1))[0].shape == (*SIZE, 3)
+    assert SIZE == (48, 64)
+    assert seen == {
+        (24, None): (24, 32, "the size it was trained at"),
+        (24, 0): (48, 64, "every pixel"),
+        (24, 40): (30, 40, "asked for"),
+        (0, None): (48, 64, "every pixel"),
+        (400, None): (48, 64, "every pixel"),
+    }
+
+
+def test_engines_for_other_inner_sizes_are_not_mixed_up() -> None:
+    shop, network = Workshop(), pixel(UNet(width=4), size=24)
+    small = shop.worker(network, SIZE, 4, Options(engine="torch"))
+    assert shop.worker(network, SIZE, 4, Options(engine="torch", inner=0)) is not small
+    assert shop.worker(network, SIZE, 4, Options(engine="torch", inner=32)) is small  # the very same pictures
 
 
 def test_an_engine_is_made_once_for_all_files_of_a_folder() -> None:
@@ -159,8 +179,37 @@ def test_every_hand_of_an_engine_is_asked_for_the_known_answer() -> None:
 
         worker.engine.stages[0].run = both
         worker.answer()
+        asked: list[int] = []
+
+        def one(x: torch.Tensor) -> torch.Tensor:
+            asked.append(threading.get_ident())
+            return run(x)
+
+        worker.engine.stages[0].run = one
+        worker.answer(every=False)
+        assert asked == [threading.get_ident()], "a look in between starts no thread, which would take memory"
     finally:
         torch.set_num_threads(before)
+
+
+def test_a_drawing_has_as_many_hands_as_cores_while_memory_lasts_and_what_may_remember_has_one() -> None:
+    before = torch.get_num_threads()
+    try:
+        torch.set_num_threads(2)
+        drawing, blur, options = pixel(Outline()), open_anonymizer("blur"), Options(device="cpu")
+        found = {
+            (name, size): Workshop().worker(one, size, 4, options, hands=8).hands
+            for name, one in (("drawing", drawing), ("blur", blur))
+            for size in (SIZE, (4320, 7680))
+        }
+    finally:
+        torch.set_num_threads(before)
+    assert found == {
+        ("drawing", SIZE): 2,
+        ("drawing", (4320, 7680)): 1,
+        ("blur", SIZE): 1,
+        ("blur", (4320, 7680)): 1,
+    }
 
 
 def test_an_engine_whose_own_weights_change_is_noticed() -> None:
@@ -172,8 +221,9 @@ def test_an_engine_whose_own_weights_change_is_noticed() -> None:
     with torch.no_grad():
         for parameter in network.parameters():
             parameter.mul_(1.5)
-    with pytest.raises(WeightsChanged, match="answer"):
-        worker.answer()
+    for every in (True, False):
+        with pytest.raises(WeightsChanged, match="answer"):
+            worker.answer(every)
 
 
 def test_a_stream_that_failed_gives_nothing_any_more() -> None:

@@ -74,6 +74,16 @@ def test_a_graph_of_fixed_size_gives_what_the_anonymizer_gives(
     assert sorted(p.name for p in tmp_path.iterdir()) == ["model.onnx", "model.onnx.json"]
 
 
+@pytest.mark.parametrize(("size", "said"), [(None, True), (SIZE, True), ((32, 48), False)])
+def test_a_graph_says_at_what_size_its_network_was_trained(
+    tmp_path: Path, size: tuple[int, int] | None, said: bool
+) -> None:
+    """A graph takes frames as they come: to bring them to that size is up to whoever runs it."""
+    report = export(pixel(config.UNet(width=4), size=32), tmp_path / "model.onnx", size=size)
+    assert json.loads((tmp_path / "model.onnx.json").read_text())["trained"] == report.trained == 32
+    assert ("trained on pictures with a short side of 32: bring frames to that" in str(report)) == said
+
+
 @pytest.mark.parametrize("name", ["unet", "transposed"])
 def test_a_graph_of_any_size_takes_batches_of_any_size(tmp_path: Path, name: str) -> None:
     anonymizer = lively(*PIPELINES[name])

@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import os
 import threading
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +14,7 @@ from tests.pipeline import films
 from tests.pipeline.faults import Faulty
 from videoveil import files
 from videoveil.anonymizers.named import open_anonymizer
+from videoveil.anonymizers.pixel import UNet, pixel
 from videoveil.errors import UsageError
 from videoveil.media.reader import open_video
 from videoveil.pipeline.errors import Stopped
@@ -111,6 +113,23 @@ def test_what_does_not_fit_its_record_is_done_again(change: str, tree: Path, tmp
     again = states(anonymize_folder(tree, out, open_anonymizer(name), options))
     assert again["one.mp4"] == "done"
     assert (again["a/two.mkv"] == "done") == (change in ("anonymizer", "options"))
+
+
+def test_a_model_that_says_another_size_of_training_makes_its_files_again(tree: Path, tmp_path: Path) -> None:
+    """Its hash does not tell that size, and yet the results depend on it."""
+    out, options = tmp_path / "out", Options(engine="torch")
+    made = {}
+    for trained, inner, state in (
+        (24, None, "done"),
+        (24, None, "present"),
+        (32, None, "done"),
+        (32, 0, "done"),
+    ):
+        network = pixel(UNet(width=4), size=trained)
+        report = anonymize_folder(tree, out, network, replace(options, inner=inner))
+        assert set(states(report).values()) == {state, "other"}
+        made[trained, inner] = (out / "one.mp4").read_bytes()
+    assert len(set(made.values())) == 3
 
 
 def test_an_input_that_was_only_touched_is_not_done_again(tree: Path, tmp_path: Path) -> None:

@@ -47,3 +47,12 @@ def test_what_decides_a_result_is_told_and_what_only_decides_its_speed_is_not() 
     for name, value in speed.items():
         assert replace(usual, **{name: value}).decisive() == usual.decisive()
     assert {*other, *speed, "expect", "limits"} == {field.name for field in fields(Options)}
+
+
+def test_an_unset_inner_size_is_told_apart_by_what_it_stands_for() -> None:
+    unset, all_of_it = Options(), Options(inner=0)
+    assert unset.decisive() == all_of_it.decisive()  # of an anonymizer that knows no size
+    assert unset.decisive(112) != all_of_it.decisive(112)
+    assert unset.decisive(112) != unset.decisive(224)
+    assert all_of_it.decisive(112) == all_of_it.decisive(224)
+    assert Options(inner=64).decisive(112) == Options(inner=64).decisive()

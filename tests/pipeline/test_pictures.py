@@ -14,6 +14,7 @@ from videoveil.anonymizers.pixel import UNet, pixel
 from videoveil.errors import CorruptVideo, UsageError
 from videoveil.pipeline.checks import NOTHING_FOUND
 from videoveil.pipeline.errors import FramesFailed, WeightsChanged
+from videoveil.pipeline.options import Options
 from videoveil.pipeline.pictures import anonymize_picture
 
 
@@ -45,6 +46,19 @@ def test_a_picture_comes_out_anonymized_at_its_size(suffix: str, face: Path, tmp
         assert np.abs(made.astype(int) - films.scene(0)).mean() > 1
         assert report.frames == 1
         assert report.anonymizer == anonymizer.content_hash()
+
+
+def test_a_photograph_is_looked_at_in_the_size_of_training_by_default(face: Path, tmp_path: Path) -> None:
+    network = pixel(UNet(width=4), size=24)
+    report = anonymize_picture(face, tmp_path / "a.png", network)
+    assert report.engine["pictures"] == [24, 36]
+    assert not report.notes
+    report = anonymize_picture(face, tmp_path / "b.png", network, Options(inner=0))
+    assert report.engine["pictures"] == [64, 96]
+    assert "--inner 36" in report.notes[0]
+    one, two = (picture(tmp_path / name) for name in ("a.png", "b.png"))
+    assert one.shape == two.shape == films.scene(0).shape
+    assert not np.array_equal(one, two)
 
 
 @pytest.mark.parametrize(

@@ -6,20 +6,23 @@ import importlib.util
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
+import threading
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.pipeline.test_corpus import archive, by_one, made
+from videoveil.pipeline.ray_engine import _same_handlers, _watched
 
 __all__ = ["archive"]
 pytestmark = pytest.mark.skipif(not importlib.util.find_spec("ray"), reason="Ray is an extra: videoveil[ray]")
 
 
-def run(source: Path, out: Path, kills: int) -> dict[str, Any]:
+def run(source: Path, out: Path, kills: int | str) -> dict[str, Any]:
     """In a process of its own and, where that is allowed, in a network without any other machine."""
     script = [sys.executable, str(Path(__file__).with_name("ray_run.py")), str(source), str(out), str(kills)]
     tools = shutil.which("unshare") and shutil.which("ip")
@@ -39,6 +42,29 @@ def run(source: Path, out: Path, kills: int) -> dict[str, Any]:
     return dict(json.loads(told[0].removeprefix("SETTLED ")))
 
 
+def test_a_round_is_left_alone_when_it_is_to_stop_and_what_it_raises_is_raised() -> None:
+    stop, over = threading.Event(), threading.Event()
+    assert _watched(lambda: True, stop)
+    assert not _watched(lambda: False, stop)
+    for error in (ValueError("broken"), TimeoutError("too late")):
+
+        def fails(error: Exception = error) -> bool:
+            raise error
+
+        with pytest.raises(type(error), match=str(error)):
+            _watched(fails, stop)
+    stop.set()
+    assert not _watched(lambda: over.wait(60), stop), "this one would go on for a minute"
+    over.set()
+
+
+def test_handlers_of_signals_stay_what_they_were() -> None:
+    before = signal.getsignal(signal.SIGTERM)
+    with _same_handlers():
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    assert signal.getsignal(signal.SIGTERM) is before
+
+
 @pytest.mark.slow
 def test_ray_and_a_local_worker_give_the_same_bytes_also_when_a_worker_is_killed(
     archive: Path, tmp_path: Path
@@ -48,3 +74,12 @@ def test_ray_and_a_local_worker_give_the_same_bytes_also_when_a_worker_is_killed
     assert report["killed"] == 1
     assert report["done"] == 3
     assert made(tmp_path / "ray") == by_one(archive, tmp_path / "local")
+
+
+@pytest.mark.slow
+def test_a_stopped_ray_says_so_and_a_local_worker_can_go_on(archive: Path, tmp_path: Path) -> None:
+    report = run(archive, tmp_path / "ray", "stop")
+    assert "stopped; " in report["said"]
+    assert "the same command goes on" in report["said"]
+    assert report["done"] < 3
+    assert by_one(archive, tmp_path / "ray") == by_one(archive, tmp_path / "local")

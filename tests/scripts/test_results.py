@@ -4,6 +4,7 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,6 +16,40 @@ ROOT = Path(__file__).parents[2]
 @pytest.mark.parametrize("name", results.pages())
 def test_every_table_of_a_page_is_what_the_stored_figures_say(name: str) -> None:
     assert results.page(name) == (results.DOCS / name).read_text("utf-8"), "run python scripts/results.py"
+
+
+def test_no_table_of_the_results_is_typed_by_hand() -> None:
+    kept: list[str] = []
+    inside = False
+    for line in (results.DOCS / "results.md").read_text("utf-8").splitlines():
+        inside = line.startswith("<!-- table ") or (inside and not line.startswith("<!-- end "))
+        if line.startswith("|") and not inside:
+            kept.append(line)
+    assert kept == []
+
+
+def smaller(value: Any) -> Any:
+    """Every number that is not whole a little smaller, and not all by the same share, which ratios would not show."""
+    if isinstance(value, dict):
+        return {key: smaller(one) for key, one in value.items()}
+    if isinstance(value, list):
+        return [smaller(one) for one in value]
+    return value - 0.05 * value * value if isinstance(value, float) else value
+
+
+@pytest.mark.parametrize("name", results.TABLES)
+def test_every_table_follows_its_figures(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = results.TABLES[name]
+    before = results.written(table)
+    found = json.loads((results.DOCS / "data" / f"{table.data}.json").read_text("utf-8"))
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / f"{table.data}.json").write_text(json.dumps(smaller(found)), "utf-8")
+    monkeypatch.setattr(results, "DOCS", tmp_path)
+    after = results.written(table)
+    assert after != before
+    assert [line.split("|")[1] for line in after.splitlines()] == [
+        line.split("|")[1] for line in before.splitlines()
+    ]
 
 
 def test_a_changed_figure_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -53,3 +88,30 @@ def test_check_says_by_its_exit_code_whether_pages_are_current() -> None:
         [sys.executable, "scripts/results.py", "--check"], cwd=ROOT, capture_output=True, text=True
     )
     assert done.returncode == 0, done.stderr
+
+
+def test_a_run_on_real_pixels_is_stored_with_its_intervals_and_what_lies_beside_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = {"value": 0.375, "low": 0.31, "high": 0.44}
+    share = {"value": 0.5, "low": 0.25, "high": 0.75}
+    cells = {"action": one, "kept": share, "faces": one, "leakage": share}
+    cells |= {"drawn": {"value": 13.5, "low": 13.0, "high": 14.0}, "drawn_faces": None, "drawn_leakage": None}
+    out, docs = tmp_path / "out", tmp_path / "docs"
+    (docs / "data").mkdir(parents=True)
+    for seed, published in ((0, 6.0), (1, 8.0)):
+        place = out / f"seed{seed}" / "downsample-4x"
+        place.mkdir(parents=True)
+        measures = {"psnr_published": {"value": published}, "ssim_unet": {"value": 0.25}}
+        (place / "drawn.json").write_text(json.dumps({"value": 13.5, "measures": measures}))
+    found = {"seeds": [0, 1], "limit": None, "rows": {"raw": cells, "downsample 4×": cells}}
+    (out / "results.json").write_text(json.dumps(found))
+    monkeypatch.setattr(results, "DOCS", docs)
+    results.store("pixels-real", out / "results.json")
+    seen, drawn = (results.written(results.TABLES[name]) for name in ("pixels-real", "pixels-real-drawn"))
+    assert seen.splitlines()[-1] == (
+        "| downsample 4× | 37.5 [31.0, 44.0] | 0.50 [0.25, 0.75] | 37.5 [31.0, 44.0] | 0.50 [0.25, 0.75] |"
+    )
+    assert drawn.splitlines()[2:] == [
+        "| downsample 4× | 7.0 | 13.5 [13.0, 14.0] | 0.25 | not run | not run | not run |"
+    ]

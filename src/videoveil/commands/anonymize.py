@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 import typer
 
 from videoveil import shipped
-from videoveil.commands.arguments import Device, Json, NoiseKeyFile
+from videoveil.commands.arguments import Device, Inner, Json, NoiseKeyFile
 from videoveil.commands.running import end_with, frame_size, named_anonymizer, stoppable, write_report
 from videoveil.commands.terminal import print_json
 from videoveil.errors import UsageError, VeilError
@@ -61,9 +61,7 @@ def anonymize(
     size: Annotated[
         str | None, typer.Option(help="WIDTHxHEIGHT of the result; else that of the input.")
     ] = None,
-    inner: Annotated[
-        int, typer.Option(help="Longest side of what a network looks at, enlarged again; 0: all of it.")
-    ] = 0,
+    inner: Inner = None,
     engine: Annotated[
         str, typer.Option(help="auto (measures), torch, compile or openvino, for learned networks.")
     ] = "auto",
@@ -154,7 +152,8 @@ def _run(
     """Do it; the exit code."""
     made: Report | FolderReport | Any
     if kind == "stream":
-        from videoveil.pipeline.live import LiveOptions, anonymize_stream
+        from videoveil.pipeline.live import anonymize_stream
+        from videoveil.pipeline.live_report import LiveOptions
 
         live = LiveOptions() if latency is None else LiveOptions(latency=latency)
         made = anonymize_stream(source, destination, opened, options, live, stop=stop)

@@ -20,4 +20,10 @@ NoiseKeyFile = Annotated[Path | None, typer.Option(help="Secret key of the anony
 EightBit = Annotated[
     bool, typer.Option(help="Round what the anonymizer gives to 8 bits, as in a stored video.")
 ]
+Inner = Annotated[
+    int | None,
+    typer.Option(
+        help="Longest side of what a network looks at, enlarged again; 0: every pixel; else the size of its training."
+    ),
+]
 Device = Annotated[str, typer.Option(help="'auto', 'cpu', 'cuda', 'cuda:1', …")]

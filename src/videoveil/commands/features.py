@@ -27,6 +27,12 @@ def extract(
     tokens: Annotated[bool, typer.Option(help="Store temporal tokens as well.")] = False,
     batch: Annotated[int, typer.Option(help="Clips per encoder pass.")] = 8,
     workers: Annotated[int, typer.Option(help="Decoding threads.")] = 1,
+    precision: Annotated[
+        str, typer.Option(help="fp32, tf32 or bf16: what the encoder computes in.")
+    ] = "fp32",
+    compiled: Annotated[
+        bool, typer.Option("--compile", help="Compile the encoder first; pays for long extractions.")
+    ] = False,
     device: Device = "auto",
     skip_bad: Annotated[bool, typer.Option(help="Leave broken items out, counted and listed.")] = False,
     anonymizer: Pixels = None,
@@ -43,7 +49,7 @@ def extract(
 
     dataset = open_source(source, options(option), skip_bad=skip_bad)
     network = create(encoder, weights=weights, seed=seed)
-    recipe = recipe_for(network, clips=clips, static=static, tokens=tokens)
+    recipe = recipe_for(network, clips=clips, static=static, tokens=tokens, precision=precision)  # type: ignore[arg-type]
     with clips_bar(f"extracting {dataset.name}", quiet=as_json) as advance:
         report = run(
             dataset,
@@ -57,6 +63,7 @@ def extract(
             progress=advance,
             anonymizer=pixel_anonymizer(anonymizer, key),
             eight_bit=eight_bit,
+            compiled=compiled,
         )
     if as_json:
         print_json(report.to_json())
@@ -74,7 +81,12 @@ def extract(
 def anonymize_features(
     store: Annotated[Path, typer.Argument(help="Raw features, see `veil extract`.")],
     out: Annotated[Path, typer.Argument(help="The new store; completed if it exists.")],
-    anonymizer: Annotated[str, typer.Option(help="A folder that `veil train` wrote, or a hub id ORG/NAME.")],
+    anonymizer: Annotated[
+        str,
+        typer.Option(
+            help="A folder that `veil train` wrote, a name from `veil models`, or a hub id ORG/NAME."
+        ),
+    ],
     key: Annotated[
         Path | None,
         typer.Option(help="Secret key of the noise, where the anonymizer adds some; made if absent."),
@@ -86,6 +98,7 @@ def anonymize_features(
     as_json: Json = False,
 ) -> None:
     """Write an anonymized copy of STORE: same videos, same layout, nothing raw in it."""
+    from videoveil import shipped
     from videoveil.anonymizers import LatentAnonymizer, NoiseKey
     from videoveil.features.anonymize import anonymize
 
@@ -94,7 +107,7 @@ def anonymize_features(
         if not key.exists():
             NoiseKey.generate().save(key)
         secret = NoiseKey.load(key)
-    loaded = LatentAnonymizer.from_pretrained(anonymizer, key=secret)
+    loaded = LatentAnonymizer.from_pretrained(shipped.place(anonymizer), key=secret)
     with Bar("anonymizing", "{} rows", quiet=as_json) as advance:
         report = anonymize(store, out, loaded, batch=batch, device=device, progress=advance)
     if as_json:

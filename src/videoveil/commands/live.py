@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 import typer
 
 from videoveil import shipped
-from videoveil.commands.arguments import Device, Json, NoiseKeyFile
+from videoveil.commands.arguments import Device, Inner, Json, NoiseKeyFile
 from videoveil.commands.running import end_with, frame_size, named_anonymizer, stoppable, write_report
 from videoveil.commands.terminal import print_json
 from videoveil.errors import UsageError, VeilError
@@ -51,6 +51,7 @@ def live(
         float | None, typer.Option(help="Seconds without a picture after which to end; else never.")
     ] = None,
     size: Annotated[str | None, typer.Option(help="WIDTHxHEIGHT of the result; else the source's.")] = None,
+    inner: Inner = None,
     engine: Annotated[str, typer.Option(help="auto (measures), torch, compile or openvino.")] = "auto",
     device: Device = "auto",
     crf: Annotated[int, typer.Option(help="Quality of the result: lower is better and larger.")] = 20,
@@ -64,13 +65,19 @@ def live(
     Exit code 0: its time was over, or the source ended. 2: input or options refused. 3: a picture, the source or a
     sink failed, or the run was stopped.
     """
-    from videoveil.pipeline.live import LiveOptions, anonymize_stream
+    from videoveil.pipeline.live import anonymize_stream
+    from videoveil.pipeline.live_report import LiveOptions
     from videoveil.pipeline.options import EngineName, Options
     from videoveil.pipeline.process import no_memory_dumps
 
     no_memory_dumps()
     options = Options(
-        size=frame_size(size), engine=cast(EngineName, engine), device=device, crf=crf, expect=expect
+        size=frame_size(size),
+        inner=inner,
+        engine=cast(EngineName, engine),
+        device=device,
+        crf=crf,
+        expect=expect,
     )
     settings = LiveOptions(latency, _rate(rate), duration, stall, patience, segment)
     opened = named_anonymizer(model, key, detector, fail_closed)

@@ -131,10 +131,11 @@ def predict(
     known = read_truth(truth) if truth else ()
     veil = None
     if anonymizer is not None:
+        from videoveil import shipped
         from videoveil.anonymizers import LatentAnonymizer, NoiseKey
 
         secret = None if key is None else NoiseKey.load(key)
-        veil = LatentAnonymizer.from_pretrained(anonymizer, key=secret)
+        veil = LatentAnonymizer.from_pretrained(shipped.place(anonymizer), key=secret)
     found = run(
         video,
         Run.open(model),

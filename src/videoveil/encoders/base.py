@@ -94,6 +94,7 @@ class Encoder(nn.Module):
         head_fits: bool = True,
         fixed: bool = False,
         min_frames: int = 1,
+        lower: Callable[[Encoder], nn.Module] | None = None,
     ):
         super().__init__()
         self.name = name
@@ -109,6 +110,7 @@ class Encoder(nn.Module):
         self._head_fits = head_fits
         self._fixed = fixed
         self._min_frames = min_frames
+        self._lower = lower
         for key, values in (("mean", spec.mean), ("std", spec.std)):
             # made on the CPU even while a network is being built on the meta device
             column = torch.tensor(values, device="cpu").view(1, 3, 1, 1, 1)
@@ -129,6 +131,13 @@ class Encoder(nn.Module):
     def vector_and_tokens(self, clips: Tensor) -> tuple[Tensor, Tensor]:
         """Both of the above from one pass."""
         return self._pool(self.network, self._normalised(clips))
+
+    def lowered(self) -> nn.Module | None:
+        """The same function written for bfloat16, where the family has such a one: a copy of the weights as they are.
+
+        It takes clips (N, 3, T, H, W), bytes or floats in [0, 1], and gives vector and tokens in single precision.
+        """
+        return None if self._lower is None else self._lower(self).eval()
 
     def _normalised(self, clips: Tensor) -> Tensor:
         if self.kind == "image" and clips.dim() == 4:

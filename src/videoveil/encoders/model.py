@@ -84,6 +84,7 @@ class Model:
         str, ...
     ] = ()  # prefixes of tensors that only some pools need: left out where the pool has none
     from_config: Callable[[Mapping[str, Any]], dict[str, Any]] | None = None  # hub config.json → options
+    lower: Callable[[Encoder], nn.Module] | None = None  # the same function written for bfloat16
     torchvision: str = ""  # name of the builder in torchvision's own registry
     small: Mapping[str, Any] = field(
         default_factory=dict
@@ -120,6 +121,7 @@ def build(name: str, model: Model, options: Mapping[str, Any]) -> Encoder:
         head_fits=head_fits,
         fixed=model.fixed,
         min_frames=model.min_frames,
+        lower=model.lower,
     )
 
 

@@ -16,6 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from videoveil.encoders.base import NORMS, InputSpec
+from videoveil.encoders.fused_videomae import FusedVideoMAE
 from videoveil.encoders.model import Adapted, Model, Request, rename
 from videoveil.errors import UsageError
 
@@ -201,6 +202,7 @@ def _videomae_model(own: dict[str, Any], classes: int = 400) -> Model:
         adapt=adapt_videomae,
         spare=("fc_norm.",),
         from_config=_videomae_config,
+        lower=FusedVideoMAE,
         small={**_SMALL, "mlp": 96, "patch": 16},
     )
 

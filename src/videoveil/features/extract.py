@@ -5,6 +5,9 @@ therefore stay inside one video. On an accelerator, where small batches waste it
 and always have the same shape, after it was checked bit by bit that a row of the encoder's output depends neither on
 the other rows nor on its place.
 
+What the encoder computes in is part of the recipe (`precision`), so that features of two arithmetics never lie in one
+store either. Compiling changes roundings only, as another device does, and is noted in every file.
+
 With a pixel anonymizer clips go through it before they reach the encoder. The store then names both, so that features
 of raw and of anonymized pictures, or of two anonymizers, never lie in one store.
 """
@@ -16,7 +19,7 @@ import queue
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -30,9 +33,10 @@ from videoveil import devices, files
 from videoveil.anonymizers.latent import require_exportable
 from videoveil.data.records import Dataset, Item
 from videoveil.errors import BadItems, CorruptVideo, StoreError, UsageError, VeilError
+from videoveil.features.batches import Encoded, Flow, Forward
 from videoveil.features.clips import Outline, Sample, open_clips
 from videoveil.features.pixels import FrameAnonymizer, PixelVeil, combined
-from videoveil.features.store import FeatureRecipe, FeatureStore, VideoFeatures
+from videoveil.features.store import FeatureRecipe, FeatureStore, Precision, VideoFeatures
 
 if TYPE_CHECKING:
     from videoveil.encoders.base import Encoder
@@ -68,11 +72,16 @@ class ExtractReport:
 
 
 def recipe_for(
-    encoder: Encoder, *, clips: str = "all", static: int = 0, tokens: bool = False
+    encoder: Encoder,
+    *,
+    clips: str = "all",
+    static: int = 0,
+    tokens: bool = False,
+    precision: Precision = "fp32",
 ) -> FeatureRecipe:
     """The recipe an encoder asks for."""
     spec = encoder.input
-    return FeatureRecipe(spec.frames, spec.stride, spec.resize, spec.size, clips, static, tokens)
+    return FeatureRecipe(spec.frames, spec.stride, spec.resize, spec.size, clips, static, tokens, precision)
 
 
 def extract(
@@ -88,13 +97,15 @@ def extract(
     progress: Callable[[int, int, int], None] | None = None,
     anonymizer: FrameAnonymizer | None = None,
     eight_bit: bool = False,
+    compiled: bool = False,
 ) -> ExtractReport:
     """Fill a store with the features of a dataset; what is there already is not done again.
 
     `progress(done, total, clips)` is called after every item. A broken item never stops the others; at the end all of
     them are raised as one `BadItems`, or with `skip_bad` left out and listed in `STORE/skipped/DATASET.txt`.
     `anonymizer`: what the encoder sees goes through it first (TeD-SPAD: f_A, then f_T); one whose output must not leave
-    the process is refused. `eight_bit`: as bytes, the way a stored video would come out of it.
+    the process is refused. `eight_bit`: as bytes, the way a stored video would come out of it. `compiled`: the encoder
+    by torch.compile, which takes a minute and pays for long extractions; batches then all have the same shape.
     """
     if batch < 1 or workers < 1:
         raise UsageError(f"batch={batch}, workers={workers}: both must be at least 1")
@@ -104,9 +115,15 @@ def extract(
     veil = _veil(anonymizer, eight_bit)
     store = FeatureStore.create(root, identity_of(encoder, veil), recipe)
     store.check_index(dataset)
-    return _Extraction(
-        dataset, store, encoder, batch, workers, devices.choose(device), skip_bad, progress, veil
-    ).run()
+    forward = Forward(
+        encoder,
+        devices.choose(device),
+        precision=recipe.precision,
+        tokens=recipe.tokens,
+        compiled=compiled,
+        veil=veil,
+    )
+    return _Extraction(dataset, store, forward, batch, workers, skip_bad, progress, compiled).run()
 
 
 def identity_of(encoder: Encoder, veil: PixelVeil | None = None) -> dict[str, Any]:
@@ -188,17 +205,17 @@ class _Extraction:
         self,
         dataset: Dataset,
         store: FeatureStore,
-        encoder: Encoder,
+        forward: Forward,
         batch: int,
         workers: int,
-        device: torch.device,
         skip_bad: bool,
         progress: Callable[[int, int, int], None] | None,
-        veil: PixelVeil | None = None,
+        compiled: bool,
     ):
-        self.veil = veil
         self.dataset, self.store, self.recipe = dataset, store, store.recipe
-        self.encoder, self.device = encoder.to(device).eval(), device
+        self.forward, self.compiled = forward, compiled
+        self.flow = Flow(forward, batch, (3, self.recipe.frames, self.recipe.size, self.recipe.size))
+        self.flying: deque[list[tuple[_Job, Sample]]] = deque()  # batches whose features were not collected
         self.batch, self.workers, self.skip_bad, self.progress = batch, workers, skip_bad, progress
         self.todo: deque[Item] = deque(dataset.items)
         self.samples: queue.Queue[tuple[_Job, Sample | None] | None] = queue.Queue(maxsize=2 * batch)
@@ -374,11 +391,13 @@ class _Extraction:
         open_workers, checked = self.workers, False
         while open_workers:
             # when nothing comes for a while, somebody may be waiting for what a half-full batch would finish
-            patience = STALL_SECONDS if self.cross and waiting else None
+            patience = STALL_SECONDS if self.flying or (self.cross and waiting) else None
             try:
                 entry = self._get(self.samples, patience)
             except queue.Empty:
-                self._flush(waiting.pop(0))
+                if self.cross and waiting:
+                    self._flush(waiting.pop(0))
+                self._collect(0)
                 continue
             if entry is None:
                 if self.stop.is_set():
@@ -400,31 +419,41 @@ class _Extraction:
                 self._flush(waiting.pop(group))
         for rest in waiting.values():
             self._flush(rest)
+        self._collect(0)
 
     def _may_cross(self) -> bool:
         """Batches over several videos pay on an accelerator only, and are sound only if rows do not mix."""
-        return self.device.type != "cpu" and rows_are_independent(self._features, self._noise())
+        return self.forward.device.type != "cpu" and rows_are_independent(self._features, self._noise())
 
     def _noise(self) -> Tensor:
         """A batch of noise in the shape of every batch to come."""
         shape = (self.batch, 3, self.recipe.frames, self.recipe.size, self.recipe.size)
         return torch.randint(0, 256, shape, dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
 
-    def _features(
-        self, pictures: Tensor, content: Sequence[str] | None = None
-    ) -> tuple[Tensor, Tensor | None]:
-        veiled = None if self.veil is None else (self.veil, content or [""] * len(pictures))
-        return encode(self.encoder, pictures, self.device, tokens=self.recipe.tokens, veiled=veiled)
+    def _features(self, pictures: Tensor) -> Encoded:
+        pooled, tokens = self.forward(pictures)
+        return pooled.cpu(), None if tokens is None else tokens.cpu()
 
     def _flush(self, waiting: list[tuple[_Job, Sample]]) -> None:
+        """Send a batch on its way, and take in what has come back."""
+        self._collect(self.flow.depth - 1)
         began = time.perf_counter()
-        rows = [sample.pictures.expand(-1, self.recipe.frames, -1, -1) for _, sample in waiting]
-        content = [job.content for job, _ in waiting]
-        if self.cross:
-            missing = self.batch - len(rows)
-            rows, content = rows + [rows[-1]] * missing, content + [content[-1]] * missing
-        pooled, tokens = self._features(torch.stack(rows), content)
+        rows = [sample.pictures for _, sample in waiting]
+        self.flow.submit(rows, [job.content for job, _ in waiting], full=self.cross or self.compiled)
         self.busy["encode"] += time.perf_counter() - began
+        self.flying.append(waiting)
+        if self.flow.depth == 1:
+            self._collect(0)
+
+    def _collect(self, leave: int) -> None:
+        """Take features in until no more than `leave` batches are on their way."""
+        while len(self.flying) > leave:
+            began = time.perf_counter()
+            pooled, tokens = self.flow.collect()
+            self.busy["encode"] += time.perf_counter() - began
+            self._take(self.flying.popleft(), pooled, tokens)
+
+    def _take(self, waiting: list[tuple[_Job, Sample]], pooled: Tensor, tokens: Tensor | None) -> None:
         self.encoded += len(waiting)
         touched: dict[int, _Job] = {}
         for row, (job, sample) in enumerate(waiting):
@@ -462,29 +491,9 @@ class _Extraction:
     def _provenance(self, job: _Job) -> dict[str, str]:
         return {
             "content": job.content,
-            "software": f"videoveil {videoveil.__version__}, torch {torch.__version__}",
+            "software": f"videoveil {videoveil.__version__}, torch {torch.__version__}"
+            + (", compiled" if self.compiled else ""),
         }
-
-
-@torch.inference_mode()
-def encode(
-    encoder: Encoder,
-    pictures: Tensor,
-    device: torch.device,
-    *,
-    tokens: bool,
-    veiled: tuple[PixelVeil, Sequence[str]] | None = None,
-) -> tuple[Tensor, Tensor | None]:
-    """(B, 3, T, s, s) uint8 → (B, d) and, if asked for, (B, S, d).
-
-    `veiled`: what they go through first, and the content each of them was cut from.
-    """
-    pictures = pictures.to(device, non_blocking=True)
-    clips = pictures.float().div_(255) if veiled is None else veiled[0].export(pictures, veiled[1])
-    if not tokens:
-        return encoder(clips).float().cpu(), None
-    pooled, kept = encoder.vector_and_tokens(clips)
-    return pooled.float().cpu(), kept.float().cpu()
 
 
 def features_of(
@@ -499,15 +508,15 @@ def features_of(
 ) -> VideoFeatures:
     """The features of one item, as an extraction would store them, without a store. Clips are encoded as they come."""
     chosen, veil = devices.choose(device), _veil(anonymizer, eight_bit)
-    encoder = encoder.to(chosen).eval()
+    forward = Forward(encoder, chosen, precision=recipe.precision, tokens=recipe.tokens, veil=veil)
+    flow = Flow(forward, batch, (3, recipe.frames, recipe.size, recipe.size))
     job = _Job(item, "", "" if veil is None else _content(item))
     job.outline, samples = open_clips(item, recipe)
     waiting: list[Sample] = []
 
     def flush() -> None:
-        rows = [sample.pictures.expand(-1, recipe.frames, -1, -1) for sample in waiting]
-        veiled = None if veil is None else (veil, [job.content] * len(rows))
-        pooled, tokens = encode(encoder, torch.stack(rows), chosen, tokens=recipe.tokens, veiled=veiled)
+        flow.submit([sample.pictures for sample in waiting], [job.content] * len(waiting), full=False)
+        pooled, tokens = flow.collect()
         for row, sample in enumerate(waiting):
             job.take(sample, pooled[row].numpy(), None if tokens is None else tokens[row].numpy())
         waiting.clear()

@@ -18,7 +18,7 @@ from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from safetensors import SafetensorError, safe_open
@@ -30,6 +30,8 @@ from videoveil.data.serial import dataset_from_json, dataset_to_json
 from videoveil.errors import StoreError, UsageError
 
 FORMAT = 1
+Precision = Literal["fp32", "tf32", "bf16"]
+PRECISIONS: tuple[Precision, ...] = ("fp32", "tf32", "bf16")  # the default first; see `features.precision`
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +47,7 @@ class FeatureRecipe:
     )
     static: int = 0  # how many single frames per video are tiled to static clips
     tokens: bool = False  # keep temporal tokens beside the pooled vector
+    precision: Precision = "fp32"  # the arithmetic of the encoder, see `features.precision`
 
     def __post_init__(self) -> None:
         if not re.fullmatch(r"all|dense:[1-9]\d*|[1-9]\d*", self.clips):
@@ -58,9 +61,15 @@ class FeatureRecipe:
             raise UsageError(f"static={self.static}: must be 0 or more")
         if self.resize < self.size:
             raise UsageError(f"resize={self.resize} is smaller than the crop size={self.size}")
+        if self.precision not in PRECISIONS:
+            raise UsageError(f"precision={self.precision!r}: use one of {', '.join(PRECISIONS)}")
 
     def to_json(self) -> dict[str, Any]:
-        return asdict(self)
+        """Without the default arithmetic, so that a store from before there was a choice is still the same store."""
+        value = asdict(self)
+        if self.precision == PRECISIONS[0]:
+            del value["precision"]
+        return value
 
 
 @dataclass(frozen=True)

@@ -19,10 +19,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from videoveil import files
-from videoveil.errors import UsageError, VeilError
-from videoveil.pipeline.checks import Checked, FrameChecks
+from videoveil.errors import VeilError
+from videoveil.pipeline.checks import Checked
 from videoveil.pipeline.errors import FramesFailed, StageFailed, Stopped, WeightsChanged, told
 from videoveil.pipeline.options import DEFAULTS, Options
+from videoveil.pipeline.order import Order
 from videoveil.pipeline.report import Progress, Report, Spans
 from videoveil.pipeline.stages import Halted, Line
 
@@ -66,33 +67,20 @@ def anonymize_file(
     `workshop` keeps engines from one file to the next. `part`: these frames only, to be joined with others
     (`media.join`).
     """
-    source, destination = Path(source), Path(destination)
-    from videoveil.pipeline.engines import require_usable
-
-    require_usable(anonymizer)
-    check_paths(source, destination)
-    sweep(destination.parent)
+    order = Order.of(source, destination, anonymizer, options, stop, workshop)
+    order.require_target(SUFFIXES, "video")
+    sweep(order.destination.parent)
     from videoveil.media.reader import open_video
 
     began = time.perf_counter()
-    with open_video(source, limits=options.limits, threads=_decoder_threads()) as video:
+    with open_video(order.source, limits=options.limits, threads=_decoder_threads()) as video:
         try:
-            run = _Run(source, destination, anonymizer, options, video, began, workshop, part)
+            run = _Run(order, video, began, part)
         except VeilError:
             raise
         except Exception as error:  # as in `through`: out of memory, a network that cannot run here, …
-            raise StageFailed(f"{source}: {told(error)}") from None
-        return run.through(progress, stop)
-
-
-def check_paths(source: Path, destination: Path) -> None:
-    """A name that a result can have, and that is not the input's."""
-    if destination.suffix.lower() not in SUFFIXES:
-        raise UsageError(f"{destination}: results are mp4; end the name in {' or '.join(SUFFIXES)}")
-    if destination.exists() and source.exists() and destination.samefile(source):
-        raise UsageError(f"{destination}: is the input itself; give the result another name")
-    if destination.is_dir():
-        raise UsageError(f"{destination}: is a folder; give the result a name in it")
+            raise StageFailed(f"{order.source}: {told(error)}") from None
+        return run.through(progress)
 
 
 def partial_name(destination: Path) -> Path:
@@ -139,46 +127,30 @@ class _Ready:
 
 
 class _Run:
-    def __init__(
-        self,
-        source: Path,
-        destination: Path,
-        anonymizer: Any,
-        options: Options,
-        video: Video,
-        began: float,
-        workshop: Workshop | None,
-        part: Part | None,
-    ):
+    def __init__(self, order: Order, video: Video, began: float, part: Part | None):
         from videoveil.pipeline.engines import Workshop
         from videoveil.pipeline.hands import HANDS
         from videoveil.pipeline.lanes import lane
 
-        self.source, self.destination, self.anonymizer = source, destination, anonymizer
-        self.options, self.video, self.began = options, video, began
-        self.checks = FrameChecks(
-            anonymizer,
-            least_change=options.least_change,
-            empty=options.empty_frames,
-            expect=options.expect,
-        )
+        self.order, self.source, self.destination = order, order.source, order.destination
+        self.anonymizer, self.options, self.video, self.began = order.anonymizer, order.options, video, began
+        self.checks = order.checks()
         self.info: VideoInfo = video.info
         self.part, self.total = part, self.info.frames if part is None else part.stop - part.first
-        self.shape = options.size or (self.info.height, self.info.width)
-        shop = workshop or Workshop()
-        self.worker: Worker = shop.worker(anonymizer, self.shape, self.total, options, hands=HANDS)
+        self.shape = self.options.size or (self.info.height, self.info.width)
+        shop = order.workshop or Workshop()
+        self.worker: Worker = shop.worker(self.anonymizer, self.shape, self.total, self.options, hands=HANDS)
         self.checks.answer = self.worker.answer
         self.lane: Lane = lane(self.worker, self.checks, self.shape)
-        self.content = files.file_hash(source) if getattr(anonymizer, "wants_content", False) else None
+        self.content = order.content()
         self.spans = Spans()
         self.frames = 0
         self.cut: VeilError | None = None  # the input ended before its end
-        self.line = Line()
+        self.line = Line(order.stop)
         self.ready = time.perf_counter()  # from here on frames flow
 
-    def through(self, tell: Tell | None, stop: threading.Event | None) -> Report:
+    def through(self, tell: Tell | None) -> Report:
         """All frames; the report of a result that was released, or the error."""
-        self.line = Line(stop)
         target = partial_name(self.destination) if self.options.keep_partial else self.destination
         try:
             with self._writer(target) as writer:
@@ -330,7 +302,7 @@ class _Run:
     def _report(self, destination: str, error: BaseException | None = None) -> Report:
         seconds = {name: round(self.line.seconds.get(name, 0.0), 3) for name in STAGES}
         detector = self.anonymizer.report().to_json() if self.checks.partly else None
-        from videoveil.pipeline.engines import unmeasured_scale
+        from videoveil.pipeline.inner import unmeasured_scale
 
         notes = []
         if self.options.audio and not self.info.has_audio:

@@ -32,6 +32,7 @@ import numpy as np
 
 from videoveil.errors import UsageError
 from videoveil.pipeline.errors import WeightsChanged
+from videoveil.pipeline.options import Options
 
 BLOCK = 16  # pixels: a face that can be recognised is larger
 DETAIL = 6.0  # grey levels: mean |Laplacian| of a block from which on something can be seen in it
@@ -57,7 +58,7 @@ class FrameChecks:
 
     partly: the anonymizer covers parts of a picture and leaves the rest. empty: what becomes of a frame in which such a
     one found nothing, "black" or "keep". answer: a second opinion on whether the anonymizer is what it was; raises
-    `WeightsChanged` if not.
+    `WeightsChanged` if not; told whether every copy is to be asked, or only the one that is at hand.
     """
 
     def __init__(
@@ -69,7 +70,7 @@ class FrameChecks:
         empty: str = "black",
         expect: str | None = None,
         seconds: float = SECONDS,
-        answer: Callable[[], None] | None = None,
+        answer: Callable[[bool], None] | None = None,
     ):
         self.anonymizer, self.least_change, self.empty = anonymizer, least_change, empty
         self.partly = covers_parts(anonymizer) if partly is None else partly
@@ -81,6 +82,17 @@ class FrameChecks:
         self.answer = answer
         self._seconds, self._next = seconds, time.monotonic() + seconds
         self._looking = threading.Lock()
+
+    @classmethod
+    def by(cls, anonymizer: Any, options: Options, *, seconds: float = SECONDS) -> FrameChecks:
+        """As the options of a run say."""
+        return cls(
+            anonymizer,
+            least_change=options.least_change,
+            empty=options.empty_frames,
+            expect=options.expect,
+            seconds=seconds,
+        )
 
     def frame(self, raw: np.ndarray, made: Any) -> Checked:
         """What may leave of one frame: `made` from `raw` (both (H, W, 3) uint8 RGB), or a black picture.
@@ -112,17 +124,21 @@ class FrameChecks:
         return Checked(np.zeros_like(raw), reason, True)
 
     def weights(self, *, now: bool = False) -> None:
-        """Raise `WeightsChanged` unless the anonymizer is what it was; looks only every so often, or `now`."""
+        """Raise `WeightsChanged` unless the anonymizer is what it was; looks only every so often, or `now`.
+
+        `now` is for before anything is released, and asks every copy. In between, while all hands are at work, a look
+        must not take memory that they do not have: it is the calling one's alone.
+        """
         if now:
             with self._looking:
-                self._look()
+                self._look(every=True)
         elif time.monotonic() >= self._next and self._looking.acquire(blocking=False):
             try:  # of several threads one looks; a change is noticed before anything is released
-                self._look()
+                self._look(every=False)
             finally:
                 self._looking.release()
 
-    def _look(self) -> None:
+    def _look(self, every: bool) -> None:
         found = str(self.anonymizer.content_hash())
         if found != self.hash:
             raise WeightsChanged(
@@ -130,7 +146,7 @@ class FrameChecks:
                 f"{found[:16]}…; nothing it made is released"
             )
         if self.answer is not None:
-            self.answer()
+            self.answer(every)
         self._next = time.monotonic() + self._seconds
 
     def _unchanged(self, raw: np.ndarray, made: np.ndarray) -> str:

@@ -14,14 +14,15 @@ video, one of its chunks, or joining its chunks. Everything that is known is in 
 
 A piece of work belongs to the process that holds its lock, which ends with the process; what it makes appears whole or
 not at all. So every result is made once, and a worker that dies costs the chunk it was at. No step depends on who does
-it: the result is the same, byte by byte, whatever dies, and however many work.
+it: the result is the same, byte by byte, whatever dies, and however many work. A worker that is told to stop leaves
+the chunk it is at as if it had never begun.
 """
 
 from __future__ import annotations
 
 import json
 import shutil
-import time
+import threading
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from fractions import Fraction
@@ -30,7 +31,7 @@ from typing import Any
 
 from videoveil import files
 from videoveil.errors import UsageError, VeilError
-from videoveil.pipeline.errors import told
+from videoveil.pipeline.errors import Stopped, told
 from videoveil.pipeline.manifest import Entry
 from videoveil.pipeline.options import EngineName, Options
 from videoveil.pipeline.process import no_memory_dumps
@@ -155,10 +156,13 @@ class Corpus:
 
         A destination that was begun with another anonymizer or other options is refused.
         """
+        from videoveil.pipeline.inner import trained_size
+
         anonymizer = self.open()
         chosen = _engine(anonymizer, self._first_size(), self.options)
         options = replace(self.options, engine=chosen, expect=anonymizer.content_hash())
-        mine = {"options": options.decisive(), "model": anonymizer.content_hash(), "chunk": self.chunk}
+        decisive = options.decisive(trained_size(anonymizer))
+        mine = {"options": decisive, "model": anonymizer.content_hash(), "chunk": self.chunk}
         path = self.state / "corpus.json"
         files.create_json(path, {**mine, "engine": chosen})
         there = json.loads(path.read_text())
@@ -218,6 +222,17 @@ class Corpus:
         every = [self.settled(entry) for entry in self.entries]
         return CorpusReport(tuple(one for one in every if one is not None), seconds, restarts)
 
+    def stopped(self) -> Stopped:
+        """What is told of a run that was asked to end."""
+        done = sum(self.settled(entry) is not None for entry in self.entries)
+        return Stopped(
+            f"{self.destination}: stopped; {done} of {len(self.entries)} videos are settled, the same command goes on"
+        )
+
+    def forgive(self) -> None:
+        """Forget how often pieces of work were begun: those who were at them were told to stop, or ended."""
+        shutil.rmtree(self.state / "attempts", ignore_errors=True)
+
     def tidy(self) -> None:
         """Remove what killed workers left, beside the results too."""
         tidy(self.destination)
@@ -233,12 +248,14 @@ class Corpus:
                 self.records.put("plans", entry.id, plan.to_json())
             return True
 
-    def do_chunk(self, entry: Entry, plan: Plan, number: int, anonymizer: Any) -> bool:
+    def do_chunk(
+        self, entry: Entry, plan: Plan, number: int, anonymizer: Any, stop: threading.Event | None = None
+    ) -> bool:
         part = self.part(entry, number)
         with self._owned(entry, str(number)) as owned:
             if not owned or part.is_file() or self.settled(entry) is not None:
                 return False
-            self._attempt(entry, str(number), lambda: self._chunk(entry, plan, number, anonymizer))
+            self._attempt(entry, str(number), lambda: self._chunk(entry, plan, number, anonymizer, stop))
             return True
 
     def do_join(self, entry: Entry, plan: Plan) -> bool:
@@ -251,15 +268,15 @@ class Corpus:
                 self._settle(entry, made)
             return True
 
-    def advance(self, entry: Entry, anonymizer: Any) -> bool:
-        """The next piece of work of one video; False where nothing can be done now."""
+    def advance(self, entry: Entry, anonymizer: Any, stop: threading.Event | None = None) -> bool:
+        """The next piece of work of one video; False where nothing can be done now. Raises `Stopped` at `stop`."""
         plan = self.plan_of(entry)
         if plan is None:
             return self.do_plan(entry, anonymizer)
         missing = [n for n in range(plan.chunks) if not self.part(entry, n).is_file()]
         if not missing:
             return self.do_join(entry, plan)
-        return any(self.do_chunk(entry, plan, number, anonymizer) for number in missing)
+        return any(self.do_chunk(entry, plan, number, anonymizer, stop) for number in missing)
 
     # --- how they are done ----------------------------------------------------------------------------------
 
@@ -275,13 +292,15 @@ class Corpus:
         whole = len(times) if follows else self.chunk
         return Plan(len(times), bounds(len(times), whole), shift, tuple(before))
 
-    def _chunk(self, entry: Entry, plan: Plan, number: int, anonymizer: Any) -> bool:
+    def _chunk(
+        self, entry: Entry, plan: Plan, number: int, anonymizer: Any, stop: threading.Event | None
+    ) -> bool:
         from videoveil.pipeline.anonymize import Part, anonymize_file
 
         part = self.part(entry, number)
         options = replace(self.options, audio=False)
         span = Part(*plan.span(number), plan.shift)
-        report = anonymize_file(entry.source, part, anonymizer, options, part=span)
+        report = anonymize_file(entry.source, part, anonymizer, options, stop=stop, part=span)
         if tuple(stamp(entry.source)) != plan.stamp:
             part.unlink(missing_ok=True)
             raise UsageError(f"{entry.source}: was changed while the corpus was at work")
@@ -311,6 +330,9 @@ class Corpus:
         files.write_text(count, str(before + 1))
         try:
             return step()
+        except Stopped:  # nobody's fault: it does not count as an attempt
+            files.write_text(count, str(before))
+            raise
         except Exception as error:  # whatever it was, the other videos go on
             self._fail(entry, f"{_words(what)}: {told(error)}")
         return None
@@ -342,8 +364,12 @@ def _words(what: str) -> str:
     return f"chunk {what}" if what.isdigit() else {"plan": "planning", "join": "joining"}[what]
 
 
-def work(corpus: Corpus, number: int = 0, workers: int = 1) -> None:
-    """One worker: take what nobody has until everything is settled. `corpus` must be prepared."""
+def work(corpus: Corpus, number: int = 0, workers: int = 1, *, stop: threading.Event | None = None) -> None:
+    """One worker: take what nobody has until everything is settled. `corpus` must be prepared.
+
+    Raises `Stopped` soon after `stop` is set, in the middle of a chunk too.
+    """
+    stop = stop or threading.Event()
     no_memory_dumps()
     anonymizer = corpus.open()
     begin = len(corpus.entries) * number // max(1, workers)
@@ -351,10 +377,12 @@ def work(corpus: Corpus, number: int = 0, workers: int = 1) -> None:
     while left:
         busy = False
         for entry in left:
-            busy |= corpus.settled(entry) is None and corpus.advance(entry, anonymizer)
+            if stop.is_set():
+                raise corpus.stopped()
+            busy |= corpus.settled(entry) is None and corpus.advance(entry, anonymizer, stop)
         left = _unsettled(corpus, left)
         if left and not busy:
-            time.sleep(RETRY_SECONDS)
+            stop.wait(RETRY_SECONDS)
 
 
 def _unsettled(corpus: Corpus, entries: Iterable[Entry]) -> list[Entry]:

@@ -33,11 +33,11 @@ from videoveil.anonymizers.named import Untouched
 from videoveil.anonymizers.obfuscate import Obfuscator
 from videoveil.anonymizers.pixel.anonymizer import PixelAnonymizer
 from videoveil.anonymizers.pixel.engine import Engine, engine
-from videoveil.anonymizers.pixel.stage import LEAST
 from videoveil.devices import choose
 from videoveil.errors import UsageError
 from videoveil.pipeline.errors import WeightsChanged, told
-from videoveil.pipeline.hands import affordable_hands, own_threads, share
+from videoveil.pipeline.hands import affordable_hands, hands_within, own_threads, share
+from videoveil.pipeline.inner import inner_size, reason, trained_size
 from videoveil.pipeline.options import Options
 
 SHORT = 2**24  # pixels of all frames together: below, measuring costs more than it can save
@@ -46,8 +46,8 @@ TRIAL = 1.0  # seconds, at most, that one candidate is timed
 SAME = 3  # grey levels that a known answer may be off: some devices add up in any order
 KNOWN = "a known answer"  # the name of a video that is none
 PIXELS = 2**21  # of a batch for anonymizers without an engine
+IN_FLOATS = 4 * 12  # bytes for a pixel on its way through their stages: four pictures in floats
 FEW = 2**16  # pixels of a network's batch on a CPU: more at once is no faster there
-LARGER = 1.5  # times as large as in training, people are no longer what a network has learned
 
 
 class Worker(Protocol):
@@ -64,8 +64,12 @@ class Worker(Protocol):
         """(H, W, 3) uint8 RGB each → the same. content: names the video, for noise of one draw per video."""
         ...
 
-    def answer(self) -> None:
-        """Raise `WeightsChanged` unless it still gives the answer it gave at first."""
+    def answer(self, every: bool = True) -> None:
+        """Raise `WeightsChanged` unless it still gives the answer it gave at first.
+
+        every: as many threads as it has hands are started to ask it at the same time, so that each of its copies is
+        asked; else the calling thread asks it once, which takes no memory that the thread has not taken before.
+        """
         ...
 
     def facts(self) -> dict[str, Any]:
@@ -82,7 +86,7 @@ class Key:
     engine: str
     device: str
     batch: int
-    inner: int
+    inner: tuple[int, int]
     hands: int
 
 
@@ -109,11 +113,11 @@ class Workshop:
         if isinstance(anonymizer, Obfuscator):
             return StreamWorker(anonymizer)
         if not isinstance(anonymizer, PixelAnonymizer) or not anonymizer.networks:
-            return PlainWorker(anonymizer, size, options)
-        wanted = options.engine
-        if wanted == "auto" and _short(frames, inner_size(size, options.inner)):
+            return PlainWorker(anonymizer, size, options, hands)
+        wanted, inner = options.engine, inner_size(size, options.inner, trained_size(anonymizer))
+        if wanted == "auto" and _short(frames, inner):
             wanted = "torch"
-        named = wanted, options.device, options.batch, options.inner
+        named = wanted, options.device, options.batch, inner
         key = Key(anonymizer.content_hash(), size, *named, hands)
         known = self.made.get(key)
         if known is None or known.source is not anonymizer:
@@ -167,7 +171,7 @@ class StreamWorker:
         self._sound = True
         return made
 
-    def answer(self) -> None:
+    def answer(self, every: bool = True) -> None:
         """It has no weights of its own; the hash tells of the detector's."""
 
     def facts(self) -> dict[str, Any]:
@@ -175,27 +179,32 @@ class StreamWorker:
 
 
 class PlainWorker:
-    """An anonymizer as it is, in batches."""
+    """An anonymizer as it is, in batches.
 
-    hands = 1
+    Stages of a pixel anonymizer keep nothing from one frame to the next, so several hands can be at them. Of others
+    nobody knows, one's own above all.
+    """
 
-    def __init__(self, anonymizer: Any, size: tuple[int, int], options: Options):
+    def __init__(self, anonymizer: Any, size: tuple[int, int], options: Options, hands: int = 1):
         self.device = choose(options.device)
         self.anonymizer = anonymizer.to(self.device) if hasattr(anonymizer, "to") else anonymizer
         self.batch = options.batch or max(1, min(16, PIXELS // (size[0] * size[1])))
+        stateless = isinstance(anonymizer, PixelAnonymizer) and self.device.type == "cpu"
+        self.hands = hands_within(self.batch * size[0] * size[1] * IN_FLOATS, hands) if stateless else 1
+        self._share = share(self.hands)
 
     def begin(self) -> None:
-        """Nothing to prepare."""
+        own_threads(self._share)
 
     def __call__(self, images: Sequence[np.ndarray], content: str | None = None) -> list[Any]:
         named = _named(self.anonymizer, content, len(images))
         return to_images(self.anonymizer(to_tensor(images, self.device), **named), len(images))
 
-    def answer(self) -> None:
+    def answer(self, every: bool = True) -> None:
         """The hash is that of the very object that works."""
 
     def facts(self) -> dict[str, Any]:
-        return {"name": "plain", "device": str(self.device), "batch": self.batch}
+        return {"name": "plain", "device": str(self.device), "batch": self.batch, "hands": self.hands}
 
 
 class NetworkWorker:
@@ -219,8 +228,8 @@ class NetworkWorker:
 
     def __call__(self, images: Sequence[np.ndarray], content: str | None = None) -> list[Any]:
         if self.scaled:
-            small = [_resized(image, self.engine.size, cv2.INTER_AREA) for image in images]
-            return [_resized(picture, self.size, cv2.INTER_LINEAR) for picture in self.inner(small, content)]
+            small = [self.smaller(image) for image in images]
+            return [self.larger(picture) for picture in self.inner(small, content)]
         frames = to_tensor(images, self.engine.device)
         more = [need - have for need, have in zip(self.engine.size, self.size)]
         if any(more):
@@ -228,23 +237,34 @@ class NetworkWorker:
         made = self.engine(frames, **_named(self.source, content, len(images)))
         return to_images(made[..., : self.size[0], : self.size[1]], len(images))
 
+    def smaller(self, image: np.ndarray) -> np.ndarray:
+        """(H, W, 3) uint8 as the engine looks at it."""
+        return cv2.resize(image, self.engine.size[::-1], interpolation=cv2.INTER_AREA)
+
+    def larger(self, picture: np.ndarray) -> np.ndarray:
+        """What the engine gave, at the size of the result."""
+        return cv2.resize(picture, self.size[::-1], interpolation=cv2.INTER_LINEAR)
+
     def inner(self, images: Sequence[np.ndarray], content: str | None = None) -> list[Any]:
         """As a call, for pictures that have the engine's size already; what comes out has it too."""
         named = _named(self.source, content, len(images))
         return to_images(self.engine(to_tensor(images, self.engine.device), **named), len(images))
 
-    def answer(self) -> None:
-        # all at once, so that every one of the engine's copies is asked
+    def answer(self, every: bool = True) -> None:
+        if not every:
+            self._ask()
+            return
         with ThreadPoolExecutor(self.hands, initializer=self.begin) as pool:
-            for found in pool.map(self._asked, range(self.hands)):
-                if found.shape != self._answer.shape or np.abs(found.astype(int) - self._answer).max() > SAME:
-                    raise WeightsChanged(
-                        "the engine no longer gives the answer it gave at first: its weights changed or the machine "
-                        "computes wrongly; nothing it made is released"
-                    )
+            for one in [pool.submit(self._ask) for _ in range(self.hands)]:
+                one.result()
 
-    def _asked(self, hand: int) -> np.ndarray:
-        return np.asarray(self.inner([self._question], KNOWN)[0])
+    def _ask(self) -> None:
+        found = np.asarray(self.inner([self._question], KNOWN)[0])
+        if found.shape != self._answer.shape or np.abs(found.astype(int) - self._answer).max() > SAME:
+            raise WeightsChanged(
+                "the engine no longer gives the answer it gave at first: its weights changed or the machine "
+                "computes wrongly; nothing it made is released"
+            )
 
     def facts(self) -> dict[str, Any]:
         return self._facts
@@ -261,7 +281,8 @@ def _named(anonymizer: Any, content: str | None, count: int) -> dict[str, Any]:
 def _network_worker(
     anonymizer: PixelAnonymizer, size: tuple[int, int], frames: int | None, options: Options, hands: int
 ) -> NetworkWorker:
-    inner = inner_size(size, options.inner)
+    trained = trained_size(anonymizer)
+    inner = inner_size(size, options.inner, trained)
     device = choose(options.device)
     names, why = _candidates(device, frames, inner, options)
     trials: dict[str, float | str] = {}
@@ -288,30 +309,11 @@ def _network_worker(
         "batch": chosen.batch,
         "hands": chosen.hands,
         "pictures": list(inner),
+        "scale": reason(size, options.inner, trained),
     }
     if len(names) > 1:
         facts["measured_fps"] = trials
     return NetworkWorker(anonymizer, chosen, size, facts)
-
-
-def inner_size(size: tuple[int, int], longest: int) -> tuple[int, int]:
-    """What the network looks at: the picture, or the picture with its longest side made that short."""
-    share = longest / max(size) if longest and longest < max(size) else 1.0
-    high, wide = (max(LEAST, round(side * share)) for side in size)
-    return high, wide
-
-
-def unmeasured_scale(anonymizer: Any, size: tuple[int, int], longest: int) -> str:
-    """A word of warning where a network looks at pictures in which people are much larger than where it was trained."""
-    trained = anonymizer.config.size if isinstance(anonymizer, PixelAnonymizer) and anonymizer.networks else 0
-    looks = min(inner_size(size, longest))
-    if not trained or looks <= LARGER * trained:
-        return ""
-    return (
-        f"the network was trained on pictures with a short side of {trained} and looked at {looks} here: what is known "
-        f"of its privacy was measured there; --inner {round(trained * max(size) / min(size))} shows it people as it "
-        "knows them"
-    )
 
 
 def _short(frames: int | None, inner: tuple[int, int]) -> bool:
@@ -401,10 +403,6 @@ def _wait(made: Engine) -> None:
 
 
 # --- pictures and tensors -----------------------------------------------------------------------------------
-
-
-def _resized(image: np.ndarray, size: tuple[int, int], how: int) -> np.ndarray:
-    return cv2.resize(image, size[::-1], interpolation=how)
 
 
 def to_tensor(images: Sequence[np.ndarray], device: torch.device) -> Tensor:

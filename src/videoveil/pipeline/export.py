@@ -37,6 +37,7 @@ from videoveil.anonymizers.pixel.engine import folded
 from videoveil.anonymizers.pixel.outline import Outline
 from videoveil.anonymizers.pixel.remove import LowResolution
 from videoveil.errors import UsageError, VeilError
+from videoveil.pipeline.inner import trained_size
 
 if TYPE_CHECKING:
     from videoveil.data.records import Dataset
@@ -90,6 +91,8 @@ class ExportReport:
     anonymizer: str
     stages: Sequence[str]
     parity: Parity
+    trained: int = 0
+    """Short side of the pictures it was trained on: what frames should be brought to before; 0: any."""
     int8: bool = False
     calibrated_on: int = 0
     attackers: AttackerScores | None = None
@@ -109,6 +112,11 @@ class ExportReport:
             f"against the original on {self.parity.frames} frames: at most {self.parity.maximum * 255:.3f} grey levels "
             f"apart, {self.parity.mean * 255:.4f} on average",
         ]
+        if self.trained and (self.size is None or min(self.size) != self.trained):
+            lines.append(
+                f"its networks were trained on pictures with a short side of {self.trained}: bring frames to that, and "
+                "what comes out back to their size, or nothing is known of its privacy"
+            )
         if self.attackers is not None:
             one = self.attackers
             lines.append(
@@ -141,6 +149,7 @@ def export(
         anonymizer=anonymizer.content_hash(),
         stages=[stage.kind for stage in anonymizer.config.stages],
         parity=Parity(0, 0.0, 0.0, 0.0),
+        trained=trained_size(anonymizer),
         int8=calibrate is not None,
         versions=_versions(target),
     )

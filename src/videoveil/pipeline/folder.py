@@ -17,7 +17,7 @@ from collections import Counter, deque
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from videoveil import files
 from videoveil.data.reading import VIDEO_SUFFIXES
@@ -25,13 +25,11 @@ from videoveil.errors import UsageError, VeilError
 from videoveil.pipeline.anonymize import SUFFIXES, anonymize_file
 from videoveil.pipeline.errors import Stopped, told
 from videoveil.pipeline.options import DEFAULTS, Options
+from videoveil.pipeline.order import Order
 from videoveil.pipeline.pictures import SUFFIXES as PICTURES
 from videoveil.pipeline.pictures import anonymize_picture
 from videoveil.pipeline.records import Records, stamp, tidy
 from videoveil.pipeline.report import FileResult, FolderProgress, FolderReport, Progress, Report
-
-if TYPE_CHECKING:
-    from videoveil.pipeline.engines import Workshop
 
 OWN = ".veil"  # in the destination: records and claims
 RETRY = 0.2  # seconds until a file that another process has claimed is looked at again
@@ -68,18 +66,14 @@ def anonymize_folder(
     Failed files are in the report, whose `exit_code` is then not 0; nothing of them is in `destination`. Raises
     `Stopped` when `stop` is set; what is done by then stays.
     """
-    from videoveil.pipeline.engines import require_usable
-
-    require_usable(anonymizer)
-    destination = Path(destination)
-    root, found = find_files(source, destination)
-    jobs, others = plan(root, found, destination)
+    order = Order.of(source, destination, anonymizer, options, stop)
+    root, found = find_files(source, order.destination)
+    jobs, others = plan(root, found, order.destination)
     if not jobs:
         raise UsageError(f"{source}: neither videos nor pictures (JPEG, PNG) below it")
     # every file must be made by the same anonymizer, so the one of the first is asked of all
-    options = replace(options, expect=_expected(anonymizer, options))
-    run = _FolderRun(root, destination, anonymizer, options, progress, stop or threading.Event(), len(jobs))
-    return run.all(jobs, others)
+    order = replace(order, source=root, options=replace(options, expect=_expected(anonymizer, options)))
+    return _FolderRun(order, progress, len(jobs)).all(jobs, others)
 
 
 # --- what there is ------------------------------------------------------------------------------------------
@@ -148,31 +142,22 @@ def _fixed_part(pattern: str) -> Path:
 
 
 class _FolderRun:
-    def __init__(
-        self,
-        root: Path,
-        destination: Path,
-        anonymizer: Any,
-        options: Options,
-        tell: Tell | None,
-        stop: threading.Event,
-        total: int,
-    ):
-        from videoveil.pipeline.engines import Workshop
+    def __init__(self, order: Order, tell: Tell | None, total: int):
+        from videoveil.pipeline.inner import trained_size
 
-        self.root, self.destination, self.anonymizer = root, destination, anonymizer
-        self.options, self.tell, self.stop, self.total = options, tell, stop, total
-        self.records = Records(destination / OWN)
-        self.workshop: Workshop = Workshop()
+        self.order, self.root, self.destination = order, order.source, order.destination
+        self.stop, self.tell, self.total = order.stop, tell, total
+        self.records = Records(self.destination / OWN)
         self.results: list[FileResult] = []
         self.seconds: Counter[str] = Counter()
         self.frames = 0
         self.began = time.perf_counter()
+        anonymizer, options = order.anonymizer, order.options
         key = getattr(anonymizer, "key", None) if getattr(anonymizer, "wants_noise", False) else None
         self.made_by = {
             "anonymizer": options.expect,
             "key": None if key is None else key.fingerprint(),
-            "options": options.decisive(),
+            "options": options.decisive(trained_size(anonymizer)),
         }
 
     def all(self, jobs: list[Job], others: list[Path]) -> FolderReport:
@@ -259,19 +244,15 @@ class _FolderRun:
         return was.get("stamp") == now or was.get("hash") == files.file_hash(job.path)
 
     def _run(self, job: Job) -> Report:
+        what = (job.path, job.target, self.order.anonymizer, self.order.options)
         if job.picture:
-            report = anonymize_picture(
-                job.path, job.target, self.anonymizer, self.options, workshop=self.workshop
-            )
+            report = anonymize_picture(*what, workshop=self.order.workshop)
         else:
             report = anonymize_file(
-                job.path,
-                job.target,
-                self.anonymizer,
-                self.options,
+                *what,
                 progress=None if self.tell is None else lambda one: self._say(job.place, one),
                 stop=self.stop,
-                workshop=self.workshop,
+                workshop=self.order.workshop,
             )
         self.frames += report.frames
         self.seconds.update(report.stage_seconds)

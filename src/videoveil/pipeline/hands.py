@@ -24,7 +24,11 @@ def affordable_hands(anonymizer: PixelAnonymizer, size: tuple[int, int], batch: 
     """How many threads should each compute frames of its own: one per core, as long as memory does not mind."""
     if wanted == 1:
         return 1
-    each = max(1, batch) * size[0] * size[1] * max(1.0, bytes_per_pixel(anonymizer))
+    return hands_within(max(1, batch) * size[0] * size[1] * max(1.0, bytes_per_pixel(anonymizer)), wanted)
+
+
+def hands_within(each: float, wanted: int) -> int:
+    """As many threads as are wanted, have a core and may take `each` bytes."""
     return max(1, min(wanted, HANDS, torch.get_num_threads(), int(MEMORY // each)))
 
 

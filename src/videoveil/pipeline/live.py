@@ -15,131 +15,38 @@ Raw pictures are in the first two threads only and never wait longer than `laten
 from __future__ import annotations
 
 import math
-import queue
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from videoveil.errors import MissingFile, ProtocolNotAllowed, UsageError, VeilError
+from videoveil.errors import UsageError, VeilError
 from videoveil.pipeline.checks import Checked, FrameChecks
-from videoveil.pipeline.errors import FAILED, StageFailed, WeightsChanged, told
-from videoveil.pipeline.live_sinks import SEGMENT, Sink, sink_for
+from videoveil.pipeline.errors import StageFailed, WeightsChanged, told
+from videoveil.pipeline.live_outlet import Outlet
+from videoveil.pipeline.live_report import STOPPED, LiveOptions, LiveReport
+from videoveil.pipeline.live_sinks import Sink, sink_for
+from videoveil.pipeline.live_source import ENDED, Capture, Lag, Raw, address_of
 from videoveil.pipeline.options import Options
-from videoveil.pipeline.report import Progress, Span, Spans
+from videoveil.pipeline.report import Progress, Spans
 
 if TYPE_CHECKING:
     from videoveil.media.reader import Frame, VideoInfo
     from videoveil.pipeline.engines import Worker
 
-FIRST_WAIT, LONGEST_WAIT = 0.5, 30.0  # seconds before a source is opened again
 RATES = (Fraction(1), Fraction(60))  # that a source's own word is taken for
 USUAL_RATE = Fraction(25)
 WAITING = 2**28  # bytes of raw pictures that may wait
 LOOKS = 5.0  # seconds between two looks at the anonymizer's weights
 STALLED = "nothing came in time"
-STOPPED = "stopped"  # how a run ends that was asked to
 PATIENCE = 0.05
 LEAVE = 2.0  # seconds that a thread gets to end
-
-
-@dataclass(frozen=True)
-class LiveOptions:
-    """What a live run does about time."""
-
-    latency: float = 1.0
-    """Seconds after its arrival in which a picture must be shown, or it is dropped."""
-    rate: Fraction | None = None
-    """Pictures per second of the output; None: the source's."""
-    duration: float | None = None
-    """Seconds to run; None: until it is stopped."""
-    stall: float = 10.0
-    """Seconds without data after which a connection is given up and made again."""
-    patience: float | None = None
-    """Seconds without a picture after which the run ends; None: never. 0: when the source ends, so does the run."""
-    segment: float = SEGMENT
-    """Seconds per file."""
-
-    def __post_init__(self) -> None:
-        for name in ("latency", "stall", "segment"):
-            if not 0 < getattr(self, name) < math.inf:
-                raise UsageError(f"{name}={getattr(self, name)!r}: must be seconds above zero")
-        if self.rate is not None and not Fraction(1, 10) <= self.rate <= 240:
-            raise UsageError(f"rate={self.rate}: must be between 0.1 and 240 pictures per second")
-        if self.duration is not None and not self.duration > 0:
-            raise UsageError(f"duration={self.duration}: must be seconds above zero")
-        if self.patience is not None and not self.patience >= 0:
-            raise UsageError(f"patience={self.patience}: must be seconds, 0 or more")
-
-
-@dataclass
-class LiveReport:
-    """What happened."""
-
-    source: str
-    sinks: dict[str, dict[str, Any]] = field(default_factory=dict)
-    anonymizer: str = ""
-    engine: dict[str, Any] = field(default_factory=dict)
-    width: int = 0
-    height: int = 0
-    rate: str = ""
-    seconds: float = 0.0
-    frames: int = 0
-    """Pictures that went out: fresh + repeated + black ones."""
-    arrived: int = 0
-    fresh: int = 0
-    repeated: int = 0
-    black_frames: int = 0
-    failed_frames: int = 0
-    """Of pictures that failed; they went out black."""
-    dropped: int = 0
-    """Pictures that came in and would have been too late."""
-    skipped: int = 0
-    """Ticks that the clock missed: the machine was asleep or far too busy."""
-    not_written: int = 0
-    """Pictures that a sink was too slow for."""
-    connections: int = 0
-    losses: list[str] = field(default_factory=list)
-    """Why connections ended, the last hundred."""
-    lost: int = 0
-    latency_mean: float = 0.0
-    latency_max: float = 0.0
-    """Seconds from the arrival of a picture to the tick that showed it first."""
-    black: tuple[Span, ...] = ()
-    ended: str = ""
-    error: str = ""
-
-    @property
-    def exit_code(self) -> int:
-        """3 when a picture or the source failed or the run was stopped; drops and repeats are part of live pictures."""
-        return FAILED if self.failed_frames or self.error or self.ended == STOPPED else 0
-
-    def to_json(self) -> dict[str, Any]:
-        return asdict(self) | {"exit_code": self.exit_code}
-
-    def __str__(self) -> str:
-        lines = [
-            f"{self.source}: {self.frames} pictures of {self.width}×{self.height} in {self.seconds:.1f} s; "
-            f"{self.fresh} fresh, {self.repeated} repeated, {self.black_frames} black ({self.failed_frames} failed)",
-            f"{self.arrived} came in, {self.dropped} dropped; latency {self.latency_mean * 1000:.0f} ms on average, "
-            f"{self.latency_max * 1000:.0f} ms at most",
-            f"connections: {self.connections}, lost: {self.lost}; ended: {self.ended}",
-        ]
-        lines += [f"black, {span}" for span in self.black[:10]]
-        lines += [f"{name}: {_words(facts)}" for name, facts in self.sinks.items()]
-        return "\n".join(lines)
-
-
-def _words(facts: Mapping[str, Any]) -> str:
-    """What a sink has to tell in one line: `segments 1, frames 250, last cam-00000.mp4`."""
-    told = {name: " ".join(value) if isinstance(value, list) else value for name, value in facts.items()}
-    return ", ".join(f"{name} {value}" for name, value in told.items() if value != "")
 
 
 def anonymize_stream(
@@ -171,56 +78,6 @@ def anonymize_stream(
     return _Run(address_of(source), sinks, anonymizer, options, live, stop).through(progress)
 
 
-def address_of(source: str | int) -> str:
-    """What the reader opens: camera 0 is /dev/video0."""
-    text = str(source)
-    if text.isdigit():
-        text = f"/dev/video{text}"
-    if Path(text).is_file():
-        raise UsageError(f"{text}: is a file; use `veil anonymize` for files")
-    return text
-
-
-class _Lag:
-    """When the pictures of one connection were really there to be had.
-
-    A reader that is slow to start, or a network that was held up, hands out many pictures at once, most of them old.
-    Their times tell: the picture that came quickest, of the last few seconds, is taken for one that came at once, and
-    all others are as old as they are behind it.
-    """
-
-    def __init__(self, window: float = 10.0):
-        self._window = window
-        self._quickest: deque[tuple[float, float]] = deque()  # (arrival, arrival − time), delays increasing
-        self._last = -math.inf
-
-    def arrived(self, now: float, at: float) -> None:
-        if at < self._last:  # the source started its clock anew
-            self._quickest.clear()
-        self._last, delay = at, now - at
-        while self._quickest and self._quickest[-1][1] >= delay:
-            self._quickest.pop()
-        self._quickest.append((now, delay))
-        while self._quickest[0][0] < now - self._window:
-            self._quickest.popleft()
-
-    def came(self, at: float) -> float:
-        """When a picture of that time was there, by what is known now."""
-        return at + self._quickest[0][1]
-
-
-@dataclass(frozen=True, slots=True)
-class _Raw:
-    at: float  # its own time
-    arrived: float
-    lag: _Lag
-    image: np.ndarray
-
-    @property
-    def came(self) -> float:
-        return min(self.arrived, self.lag.came(self.at))
-
-
 @dataclass(frozen=True, slots=True)
 class _Ready:
     came: float
@@ -246,13 +103,7 @@ class _Run:
         self.report = LiveReport(source)
         self.spans = Spans()
         self.error: BaseException | None = None
-        self.checks = FrameChecks(
-            anonymizer,
-            least_change=options.least_change,
-            empty=options.empty_frames,
-            expect=options.expect,
-            seconds=LOOKS,
-        )
+        self.checks = FrameChecks.by(anonymizer, options, seconds=LOOKS)
         self.report.anonymizer = self.checks.hash
         self.using = threading.Lock()  # of the worker: engines are asked one thing at a time
         self.worker: Worker | None = None
@@ -260,16 +111,17 @@ class _Run:
         self.rate = live.rate or USUAL_RATE
         self.room = 1
         self.change = threading.Condition()
-        self.raw: deque[_Raw] = deque()
+        self.raw: deque[Raw] = deque()
         self.ready: deque[_Ready] = deque()
         self.gone = ""  # why the source will give nothing more
+        self.at_one = False  # whether a picture is between `raw` and `ready`
         self.last: _Ready | None = None
         self.pace = 0.0  # seconds that a picture takes, lately
 
     def through(self, tell: Callable[[Progress], None] | None) -> LiveReport:
         began = time.monotonic()
         threads = [self._thread("capture", self._capture), self._thread("anonymize", self._anonymize)]
-        outlets: list[_Outlet] = []
+        outlets: list[Outlet] = []
         try:
             if self._wait_for_first():
                 outlets = self._open_sinks()
@@ -317,38 +169,14 @@ class _Run:
     # --- the source -------------------------------------------------------------------------------------------
 
     def _capture(self) -> None:
-        from videoveil.media.reader import open_video
-
         limits = replace(self.options.limits, stall=self.live.stall)
-        wait, seen = FIRST_WAIT, time.monotonic()
-        while not self.over.is_set():
-            reason, before = "the source ended", self.report.arrived
-            try:
-                with open_video(self.source, stream=True, limits=limits) as video:
-                    self.report.connections += 1
-                    if not self._learned(video.info):
-                        return
-                    lag = _Lag()
-                    for frame in video.frames():
-                        if self.over.is_set():
-                            return
-                        self._arrived(frame, lag)
-            except (ProtocolNotAllowed, UsageError):
-                raise
-            except VeilError as error:
-                if isinstance(error, MissingFile) and "://" not in self.source:
-                    raise  # no such camera: it will not turn up
-                reason = told(error)
-            if self.report.arrived > before:
-                wait, seen = FIRST_WAIT, time.monotonic()
-            self._lost(reason)
-            if self.live.patience is not None and time.monotonic() - seen >= self.live.patience:
-                with self.change:
-                    self.gone = reason
-                    self.change.notify_all()
-                return
-            self.over.wait(wait)
-            wait = min(2 * wait, LONGEST_WAIT)
+        capture = Capture(
+            self.source, limits, self.live.patience, self.over, self.report, self._learned, self._arrived
+        )
+        if reason := capture.run():
+            with self.change:
+                self.gone = reason
+                self.change.notify_all()
 
     def _learned(self, info: VideoInfo) -> bool:
         """False when there is no working with it: that is not the fault of the source, and no use trying again."""
@@ -364,6 +192,7 @@ class _Run:
         if self.worker is not None:
             return
         from videoveil.pipeline.engines import Workshop
+        from videoveil.pipeline.inner import unmeasured_scale
 
         self.shape = self.options.size or (info.height, info.width)
         if self.live.rate is None and info.rate is not None and RATES[0] <= info.rate <= RATES[1]:
@@ -374,10 +203,12 @@ class _Run:
         worker = self._new_worker()
         self.checks.answer = worker.answer
         self.report.engine = worker.facts()
+        warning = unmeasured_scale(self.anonymizer, self.shape, self.options.inner)
+        self.report.notes = (warning,) if warning else ()
         self.report.height, self.report.width, self.report.rate = *self.shape, str(self.rate)
         self.worker = worker
 
-    def _arrived(self, frame: Frame, lag: _Lag) -> None:
+    def _arrived(self, frame: Frame, lag: Lag) -> None:
         now, at = time.monotonic(), float(frame.time)
         with self.change:
             lag.arrived(now, at)
@@ -385,12 +216,8 @@ class _Run:
             if len(self.raw) >= self.room:
                 self.raw.popleft()
                 self.report.dropped += 1
-            self.raw.append(_Raw(at, now, lag, frame.image))
+            self.raw.append(Raw(at, now, lag, frame.image))
             self.change.notify_all()
-
-    def _lost(self, reason: str) -> None:
-        self.report.lost += 1
-        self.report.losses = [*self.report.losses[-99:], reason]
 
     # --- the anonymizer ---------------------------------------------------------------------------------------
 
@@ -403,20 +230,28 @@ class _Run:
                     return
                 if not self.raw:
                     continue
-                raw = self._take()
-            if time.monotonic() - raw.came > self.live.latency:
-                self.report.dropped += 1
-                continue
-            began = time.monotonic()
-            checked = self._checked(self._fitted(raw.image))
-            self.pace += 0.2 * (time.monotonic() - began - self.pace)
+                raw, self.at_one = self._take(), True
+            checked = self._in_time(raw)
             with self.change:
-                while len(self.ready) >= self.room:
-                    self._drop_ready()
-                self.ready.append(_Ready(raw.came, checked))
+                self.at_one = False
+                if checked is None:
+                    self.report.dropped += 1
+                else:
+                    while len(self.ready) >= self.room:
+                        self._drop_ready()
+                    self.ready.append(_Ready(raw.came, checked))
                 self.change.notify_all()
 
-    def _take(self) -> _Raw:
+    def _in_time(self, raw: Raw) -> Checked | None:
+        """What may be shown of a picture; None where it is too late for that."""
+        began = time.monotonic()
+        if began - raw.came > self.live.latency:
+            return None
+        checked = self._checked(self._fitted(raw.image))
+        self.pace += 0.2 * (time.monotonic() - began - self.pace)
+        return checked
+
+    def _take(self) -> Raw:
         """The oldest picture that will be done in good time: an anonymizer that cannot keep up works on fresh ones."""
         raw = self.raw.popleft()
         while self.raw and time.monotonic() - raw.came + self.pace > self.live.latency / 2:
@@ -425,15 +260,16 @@ class _Run:
         return raw
 
     def _checked(self, image: np.ndarray) -> Checked:
+        from videoveil.pipeline.single import one_picture
+
         assert self.worker is not None
         with self.using:
             self.checks.weights()
             try:
-                made = self.worker([image], self.source)[0]
+                return one_picture(self.worker, self.checks, image, self.source)
             except Exception as error:  # of any kind: the picture stays inside
                 self.worker = self._new_worker()  # one that follows people has lost them
                 return self.checks.black(image, f"the anonymizer failed: {told(error)}")
-        return self.checks.frame(image, made)
 
     def _fitted(self, image: np.ndarray) -> np.ndarray:
         if image.shape[:2] == self.shape:
@@ -453,7 +289,7 @@ class _Run:
                 self.change.wait_for(lambda: self.ready or self.gone or self.over.is_set(), timeout=PATIENCE)
                 if self.ready:
                     return True
-                gone = bool(self.gone) and not self.raw and not self.report.arrived
+                gone = self._drained()
             if gone or time.monotonic() >= deadline or self.asked.is_set() or self.over.is_set():
                 reason = self.report.losses[-1] if self.report.losses else "nothing came"
                 self.report.ended = STOPPED if self.asked.is_set() else "no picture came"
@@ -461,12 +297,12 @@ class _Run:
                     self.report.error = f"no picture came from {self.source}: {reason}"
                 return False
 
-    def _open_sinks(self) -> list[_Outlet]:
+    def _open_sinks(self) -> list[Outlet]:
         outlets = []
         for sink in self.sinks:
             sink.before_release = self._look
             sink.open(self.shape[1], self.shape[0], self.rate)
-            outlets.append(_Outlet(sink, max(2, self.room), self._fall))
+            outlets.append(Outlet(sink, max(2, self.room), self._fall))
         return outlets
 
     def _look(self) -> None:
@@ -474,7 +310,7 @@ class _Run:
         with self.using:
             self.checks.weights(now=True)
 
-    def _tick(self, outlets: Sequence[_Outlet], tell: Callable[[Progress], None] | None) -> None:
+    def _tick(self, outlets: Sequence[Outlet], tell: Callable[[Progress], None] | None) -> None:
         step, start, tick = float(1 / self.rate), time.monotonic(), 0
         black = np.zeros((*self.shape, 3), np.uint8)
         told_at = start
@@ -505,13 +341,18 @@ class _Run:
             self.report.ended = STOPPED
         elif self.live.duration is not None and elapsed >= self.live.duration:
             self.report.ended = "the time is over"
-        elif self.gone and not self.raw and not self.ready:
+        elif self._drained():
             self.report.ended = self.gone
-            if self.gone != "the source ended":
+            if self.gone != ENDED:
                 self.report.error = self.gone
         else:
             return False
         return True
+
+    def _drained(self) -> bool:
+        """Nothing will come any more, and all that came has been shown or dropped."""
+        with self.change:
+            return bool(self.gone) and not (self.raw or self.at_one or self.ready)
 
     def _pick(self, now: float, black: np.ndarray) -> np.ndarray:
         """The picture of this tick."""
@@ -547,7 +388,7 @@ class _Run:
         self.report.dropped += 1
         self.report.failed_frames += late.checked.failed  # a failure is told, shown or not
 
-    def _finish(self, outlets: Sequence[_Outlet]) -> None:
+    def _finish(self, outlets: Sequence[Outlet]) -> None:
         """End the sinks: well, or without leaving anything unfinished."""
         for outlet in outlets:
             outlet.end()
@@ -561,41 +402,3 @@ class _Run:
             except BaseException as error:  # the others are still to be ended
                 self.error = self.error or error
                 sink.abandon()
-
-
-class _Outlet:
-    """A thread before a sink, so that a slow one holds up nobody; the oldest waiting picture makes room."""
-
-    def __init__(self, sink: Sink, room: int, fall: Callable[[BaseException], None]):
-        self.sink, self.fall, self.missed = sink, fall, 0
-        self._waiting: queue.Queue[tuple[int, np.ndarray] | None] = queue.Queue(room)
-        self._thread = threading.Thread(target=self._run, name="veil-sink", daemon=True)
-        self._thread.start()
-
-    def put(self, tick: int, image: np.ndarray) -> None:
-        while True:
-            try:
-                self._waiting.put_nowait((tick, image))
-                return
-            except queue.Full:
-                try:
-                    self._waiting.get_nowait()
-                    self.missed += 1
-                except queue.Empty:
-                    continue
-
-    def end(self) -> None:
-        while self._thread.is_alive():
-            try:
-                self._waiting.put(None, timeout=PATIENCE)
-                break
-            except queue.Full:
-                continue
-        self._thread.join()
-
-    def _run(self) -> None:
-        try:
-            while (item := self._waiting.get()) is not None:
-                self.sink.write(*item)
-        except BaseException as error:
-            self.fall(error)

@@ -9,6 +9,7 @@ from videoveil.errors import UsageError
 from videoveil.media.limits import DEFAULT, Limits
 
 EngineName = Literal["auto", "torch", "compile", "openvino"]
+TRAINED, ASKED, ALL = "the size it was trained at", "asked for", "every pixel"  # what a network looks at
 PRESETS = ("ultrafast", "superfast", "veryfast", "faster", "fast", "medium", "slow", "slower", "veryslow")
 
 
@@ -18,8 +19,9 @@ class Options:
 
     size: tuple[int, int] | None = None
     """Height and width of the result; None: those of the input."""
-    inner: int = 0
-    """Longest side of what a learned network looks at; its picture is enlarged again. 0: the whole resolution."""
+    inner: int | None = None
+    """Longest side of what a learned network looks at; its picture is enlarged again. 0: every pixel. None: the size
+    that the network was trained at, and every pixel where that is not known (`inner.inner_size`)."""
     engine: EngineName = "auto"
     """Runs learned networks; "auto" measures what there is."""
     device: str = "auto"
@@ -55,7 +57,7 @@ class Options:
             raise UsageError(f"empty_frames={self.empty_frames!r}: must be 'black' or 'keep'")
         for name, value, least, most in (
             ("batch", self.batch, 0, 4096),
-            ("inner", self.inner, 0, 2**14),
+            ("inner", self.inner or 0, 0, 2**14),
             ("crf", self.crf, 0, 51),
             ("threads", self.threads, 0, 64),
             ("queue", self.queue, 1, 1024),
@@ -64,11 +66,15 @@ class Options:
             if not least <= value <= most:
                 raise UsageError(f"{name}={value!r}: must be between {least} and {most}")
 
-    def decisive(self) -> dict[str, Any]:
-        """What a result depends on, JSON-able: two runs that agree in this give the same frames."""
+    def decisive(self, trained: int = 0) -> dict[str, Any]:
+        """What a result depends on, JSON-able: two runs that agree in this give the same frames.
+
+        trained: the size that the anonymizer was trained at (`inner.trained_size`), which its hash does not tell.
+        """
+        unset = f"trained at {trained}" if trained else 0
         return {
             "size": None if self.size is None else list(self.size),
-            "inner": self.inner,
+            "inner": unset if self.inner is None else self.inner,
             "audio": self.audio,
             "crf": self.crf,
             "preset": self.preset,

@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from videoveil import files
-from videoveil.errors import UsageError
-from videoveil.pipeline.checks import FrameChecks
 from videoveil.pipeline.errors import FramesFailed, told
 from videoveil.pipeline.options import DEFAULTS, Options
+from videoveil.pipeline.order import Order
 from videoveil.pipeline.report import Report, Spans
 
 if TYPE_CHECKING:
@@ -33,27 +32,23 @@ def anonymize_picture(
     from PIL import Image
 
     from videoveil.media.image import read_image
-    from videoveil.pipeline.engines import Workshop, require_usable
+    from videoveil.pipeline.engines import Workshop
+    from videoveil.pipeline.inner import unmeasured_scale
+    from videoveil.pipeline.single import one_picture
 
-    source, destination = Path(source), Path(destination)
-    require_usable(anonymizer)
-    if destination.suffix.lower() not in SUFFIXES:
-        raise UsageError(f"{destination}: the result of a picture ends in {', '.join(SUFFIXES)}")
-    if destination.exists() and source.exists() and destination.samefile(source):
-        raise UsageError(f"{destination}: is the input itself; give the result another name")
+    order = Order.of(source, destination, anonymizer, options, workshop=workshop)
+    order.require_target(SUFFIXES, "picture")
+    source, destination = order.source, order.destination
     began = time.perf_counter()
-    checks = FrameChecks(
-        anonymizer, least_change=options.least_change, empty=options.empty_frames, expect=options.expect
-    )
+    checks = order.checks()
     raw = np.array(read_image(source))
-    worker = (workshop or Workshop()).worker(anonymizer, raw.shape[:2], 1, options)
+    worker = (order.workshop or Workshop()).worker(anonymizer, raw.shape[:2], 1, options)
     checks.answer = worker.answer
-    content = files.file_hash(source) if getattr(anonymizer, "wants_content", False) else None
+    content = order.content()
     try:
-        made = worker([raw], content)
+        checked = one_picture(worker, checks, raw, content)
     except Exception as error:  # of any kind: the picture stays inside
         raise FramesFailed(f"{source}: the anonymizer failed: {told(error)}; nothing is released") from None
-    checked = checks.frame(raw, made[0])
     checks.weights(now=True)
     if checked.failed:
         raise FramesFailed(f"{source}: {checked.reason}; nothing is released")
@@ -79,4 +74,5 @@ def anonymize_picture(
         black=spans.all(),
         black_frames=spans.frames,
         detector=anonymizer.report().to_json() if checks.partly else None,
+        notes=tuple(filter(None, [unmeasured_scale(anonymizer, raw.shape[:2], options.inner)])),
     )

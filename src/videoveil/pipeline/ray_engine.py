@@ -7,8 +7,13 @@ locks of the corpus keep a piece of work from being done twice. What Ray itself 
 
 from __future__ import annotations
 
+import contextlib
+import os
+import signal
+import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future
 from typing import Any
 
 from videoveil.errors import UsageError
@@ -27,11 +32,13 @@ def run_ray(
     address: str | None = None,
     gpus: float = 0.0,
     rounds: int = 100,
+    stop: threading.Event | None = None,
 ) -> CorpusReport:
     """Everything that is not done yet, by so many actors with `gpus` each.
 
     address: of a cluster, such as "auto" or "ray://head:10001"; without it Ray is started on this machine. A Ray that
-    is running already in this process is used as it is.
+    is running already in this process is used as it is. Raises `Stopped` when `stop` is set: a Ray of our own is shut
+    down, which ends its actors; one that was there goes on with the round that it is at, until the caller ends it.
     """
     ray = _ray()
     if workers < 1:
@@ -41,14 +48,16 @@ def run_ray(
     ready.tidy()
     own = not ray.is_initialized()
     if own:
-        ray.init(address=address, include_dashboard=False, log_to_driver=False, configure_logging=False)
+        with _same_handlers():
+            ray.init(address=address, include_dashboard=False, log_to_driver=False, configure_logging=False)
+    stop = stop or threading.Event()
     try:
         for _ in range(rounds):
             left = _unsettled(ready)
-            if not left:
+            if not left or stop.is_set():
                 break
-            if not _round(ready, left, workers, gpus):
-                time.sleep(RETRY_SECONDS)
+            if not _watched(lambda left=left: _round(ready, left, workers, gpus), stop):  # type: ignore[misc]
+                stop.wait(RETRY_SECONDS)
         else:
             raise Failed(
                 f"{corpus.destination}: not finished after {rounds} rounds; the same command goes on"
@@ -57,10 +66,47 @@ def run_ray(
         if own:
             ray.shutdown()
     ready.tidy()
+    if _unsettled(ready):
+        ready.forgive()  # actors that were shut down were not ended by their work
+        raise ready.stopped()
     return ready.report(time.perf_counter() - began)
 
 
+@contextlib.contextmanager
+def _same_handlers() -> Iterator[None]:
+    """Ray puts a handler of its own for SIGTERM in place, which would end this process in the middle of things."""
+    main = threading.current_thread() is threading.main_thread()
+    before = {one: signal.getsignal(one) for one in (signal.SIGINT, signal.SIGTERM)} if main else {}
+    try:
+        yield
+    finally:
+        for one, handler in before.items():
+            signal.signal(one, handler)
+
+
+def _watched(work: Callable[[], bool], stop: threading.Event) -> bool:
+    """`work` in a thread, since Ray waits for its actors and for nothing else; left alone when `stop` is set."""
+    found: Future[bool] = Future()
+
+    def run() -> None:
+        try:
+            found.set_result(work())
+        except BaseException as error:  # raised where it is waited for
+            found.set_exception(error)
+
+    threading.Thread(target=run, name="veil-ray", daemon=True).start()
+    while not stop.is_set():
+        try:
+            return found.result(timeout=RETRY_SECONDS)
+        except TimeoutError:
+            if found.done():
+                raise
+    return False
+
+
 def _ray() -> Any:
+    # else a round that is left alone would start another Ray, once ours is shut down
+    os.environ.setdefault("RAY_ENABLE_AUTO_CONNECT", "0")
     try:
         import ray
         import ray.data

@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from videoveil.pipeline.options import ALL
+
 
 @dataclass(frozen=True, slots=True)
 class Progress:
@@ -113,11 +115,20 @@ class Report:
             f"{self.destination or self.source}: {self.frames} frames of {self.width}×{self.height} in "
             f"{self.seconds:.1f} s, {self.fps:.1f} frames/s by {self.engine.get('name', self.kind)}",
             f"busy: {stages}; bottleneck: {self.bottleneck}",
+            *looked_at(self.engine),
         ]
         lines += [f"black, {span}" for span in self.black[:10]]
         if len(self.black) > 10:
             lines.append(f"black: {len(self.black) - 10} more spans, in the JSON report")
         return "\n".join([*lines, *self.notes])
+
+
+def looked_at(engine: Mapping[str, Any]) -> list[str]:
+    """A line where a network looked at smaller pictures than came in: the result has no more detail than those."""
+    if "pictures" not in engine or engine["scale"] == ALL:
+        return []
+    high, wide = engine["pictures"]
+    return [f"the network looked at pictures of {wide}×{high} ({engine['scale']}), enlarged again"]
 
 
 @dataclass(frozen=True)

@@ -142,6 +142,21 @@ def test_changed_weights_change_the_noise_at_once() -> None:
 # --- whole or nothing ----------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.float32])
+def test_one_plane_that_stands_for_three_colours_is_checked_and_given_out_as_three(
+    dtype: torch.dtype,
+) -> None:
+    anonymizer, x = pixel(Grey()), torch.zeros(3, 3, 16, 16, dtype=dtype)
+    plane = torch.rand(3, 1, 16, 16, generator=torch.Generator().manual_seed(0)) * 1.5 - 0.25
+    shared = [lambda frames, context: plane.expand(-1, 3, -1, -1)]
+    apart = [lambda frames, context: plane.repeat(1, 3, 1, 1)]
+    assert torch.equal(anonymizer.export(x, shared, 3), anonymizer.export(x, apart, 3))
+    for bad in (float("nan"), float("inf"), -float("inf")):
+        plane[1, 0, 5, 7] = bad
+        with pytest.raises(Withheld, match="frame 1 came out as NaN or infinite"):
+            anonymizer.export(x, shared, 3)
+
+
 @pytest.mark.parametrize("name", ["unet", "grey", "network, then code"])
 @pytest.mark.parametrize("bad", [float("nan"), float("inf"), -0.01, 1.01, 255.0])
 def test_what_is_no_picture_is_withheld(name: str, bad: float) -> None:

@@ -17,7 +17,7 @@ from videoveil.data.theatre.cast import HAIR, SKIN, identity
 from videoveil.data.theatre.motion import ACTIONS
 from videoveil.data.theatre.playwright import trimmed
 
-SIDE, TRAIN, TEST = 48, 800, 320
+SIDE, TRAIN, TEST = 32, 576, 320
 WARM = ("red", "orange", "yellow", "white")
 QUESTIONS = {"action": len(ACTIONS), "skin": len(SKIN), "hair": len(HAIR), "top": 2}
 

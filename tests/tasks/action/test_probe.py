@@ -13,6 +13,7 @@ import pytest
 import torch
 from torch import nn
 
+from tests.forked import start_processes
 from tests.tasks.make_store import (
     ACTIONS,
     WIDTH,
@@ -294,9 +295,7 @@ def test_two_processes_learn_what_one_learns(tmp_path: Path) -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    torch.multiprocessing.start_processes(
-        _one_of_two, (str(store.root), str(tmp_path / "run"), port, QUICK), nprocs=2, start_method="spawn"
-    )
+    start_processes(_one_of_two, (str(store.root), str(tmp_path / "run"), port, QUICK), nprocs=2)
     shared = FittedProbe.load(tmp_path / "run" / MODEL)
     torch.testing.assert_close(shared.layer.weight, alone.layer.weight, atol=1e-6, rtol=1e-5)
     torch.testing.assert_close(shared.layer.bias, alone.layer.bias, atol=1e-6, rtol=1e-5)

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 import torch
 
+from tests.forked import start_processes
 from videoveil import _torchvision  # noqa: F401 - must come before lightning
 from videoveil.errors import CheckpointError, Diverged, UsageError
 from videoveil.tasks.tridet import FittedTriDet, TriDetConfig, evaluate, fit, truth_of, uniform_detections
@@ -224,9 +225,7 @@ def test_two_processes_learn_what_one_learns(tmp_path: Path) -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    torch.multiprocessing.start_processes(
-        _one_of_two, (str(tmp_path), port, config), nprocs=2, start_method="spawn"
-    )
+    start_processes(_one_of_two, (str(tmp_path), port, config), nprocs=2)
     shared = FittedTriDet.load(tmp_path / MODEL)
     for name, value in weights_of(alone).items():
         torch.testing.assert_close(weights_of(shared)[name], value, atol=2e-4, rtol=1e-3)

@@ -160,11 +160,15 @@ class PixelAnonymizer(Published):
         x = _as_floats(frames, self._precision())
         for stage in stages:
             x = stage(x, context)
-        if not bool(x.isfinite().all()):
+        if x.stride(1) == 0:  # one plane stands for three colours, and is looked at once
+            x = x[:, :1]
+        bounds = torch.stack(x.aminmax())  # what is no number is both the least and the most
+        if not bool(bounds.isfinite().all()):
             row = int((~x.isfinite()).flatten(1).any(1).nonzero()[0])
             raise Withheld(f"frame {begin + row} came out as NaN or infinite; nothing is given out")
         x = x.clamp(0, 1)
-        return (x * 255).round().to(torch.uint8) if frames.dtype == torch.uint8 else x.to(frames.dtype)
+        x = x.mul_(255).round_().to(torch.uint8) if frames.dtype == torch.uint8 else x.to(frames.dtype)
+        return x.expand(-1, 3, -1, -1)
 
     def _checked(self, x: Tensor) -> Tensor:
         """Frames (M, 3, H, W), as they came in."""
@@ -267,7 +271,7 @@ def pixel(*stages: StageConfig, **options: Any) -> PixelAnonymizer:
 
 
 def _as_floats(frames: Tensor, precision: torch.dtype) -> Tensor:
-    return frames.to(precision) / 255 if frames.dtype == torch.uint8 else frames.to(precision)
+    return frames.to(precision).div_(255) if frames.dtype == torch.uint8 else frames.to(precision)
 
 
 def _frames_at_once(x: Tensor) -> int:

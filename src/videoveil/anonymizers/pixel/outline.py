@@ -35,10 +35,12 @@ class Outline(PixelStage):
 
     def forward(self, x: Tensor, context: Context | None = None) -> Tensor:
         size = x.shape[-2:]
-        pictures = x.float().clamp(0, 1) * BYTES
         with torch.no_grad():
-            lines = (steepness(self._code(pictures.round()).round()) > self.least).float()  # (M, 1, h, w)
+            # in place: a large picture in floats costs more to be put into fresh memory than to be computed
+            whole = x.detach().float().clamp(0, 1).mul_(BYTES).round_()
+            lines = (steepness(self._code(whole).round()) > self.least).float()  # (M, 1, h, w)
         if torch.is_grad_enabled() and x.requires_grad:
+            pictures = x.float().clamp(0, 1) * BYTES
             smooth = (SLOPE * (steepness(self._code(pictures)) / self.least - 1)).sigmoid()
             lines = lines + (smooth - smooth.detach())
         return F.interpolate(lines, size=size, mode="nearest").to(x.dtype).expand(-1, 3, -1, -1)

@@ -1,0 +1,47 @@
+"""The arithmetic an encoder runs in.
+
+`fp32`: IEEE single precision everywhere, on every device. `tf32`: single precision, but factors of products rounded to
+10 bits on GPUs that have such units; a CPU has none and computes as for fp32. `bf16`: products in bfloat16, their sums,
+norms and the features in single precision. What is stored names its arithmetic (`FeatureRecipe.precision`): features of
+two of them differ in the third digit, and are not mixed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+
+import torch
+from torch.nn.attention import SDPBackend, sdpa_kernel
+
+from videoveil.features.store import Precision
+
+HOPPER = (
+    9,
+    0,
+)  # the first GPUs on which cuDNN's attention is faster than the flash kernel that torch carries
+
+
+def attention_order(device: torch.device) -> list[SDPBackend]:
+    """Which attention kernels may be used, the best first; always the same on the same kind of GPU."""
+    order = [SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]
+    if device.type == "cuda" and torch.cuda.get_device_capability(device) >= HOPPER:
+        return [SDPBackend.CUDNN_ATTENTION, *order]
+    return order
+
+
+@contextlib.contextmanager
+def arithmetic(precision: Precision, device: torch.device) -> Iterator[None]:
+    """A block in which networks on `device` compute in `precision`; the process's own settings come back after it."""
+    matmul, cudnn = torch.backends.cuda.matmul, torch.backends.cudnn
+    before = matmul.allow_tf32, cudnn.allow_tf32
+    matmul.allow_tf32 = cudnn.allow_tf32 = precision == "tf32"
+    try:
+        with contextlib.ExitStack() as stack:
+            if precision == "bf16":
+                stack.enter_context(torch.autocast(device.type, torch.bfloat16))
+                if device.type == "cuda":
+                    stack.enter_context(sdpa_kernel(attention_order(device), set_priority=True))
+            yield
+    finally:
+        matmul.allow_tf32, cudnn.allow_tf32 = before
