@@ -182,6 +182,12 @@ def _growth(rows: Any) -> str:
     return growth.table(rows)
 
 
+def _unseen(rows: Any) -> str:
+    from benchmarks import latent_unseen
+
+    return latent_unseen.table(rows)
+
+
 def _audits(rows: Any) -> str:
     from benchmarks import audit
 
@@ -257,6 +263,7 @@ TABLES = {
     "growth": Table("benchmarks.md", "benchmarks-growth", _growth, {}),
     "audits": Table("audit.md", "audits-twins", _audits, AUDITS),
     "latent": Table("latent.md", "latent-twins", _latent, {}),
+    "latent-unseen": Table("latent.md", "latent-unseen-twins", _unseen, {}),
     "gait": Table(
         "latent.md", "gait-twins", _gait, GAIT, columns=(0, 2, 3, 6, 7, 10, 11, 12), heads=GAIT_HEADS
     ),
