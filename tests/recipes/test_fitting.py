@@ -245,6 +245,10 @@ def test_what_does_not_fit_together_is_refused_before_anything_is_written(
     other = FeatureStore(others["anomaly"].store.root, {**ENCODER, "hash": "cd" * 32}, actions.store.recipe)
     with pytest.raises(StoreError, match="several encoders"):
         fit(veil(), {"action": actions, "anomaly": Features(other)}, tmp_path / "a")
+    rough = replace(actions.store.recipe, precision="bf16")
+    with pytest.raises(StoreError, match="several precisions"):
+        halved = Features(FeatureStore(others["anomaly"].store.root, ENCODER, rough))
+        fit(veil(), {"action": actions, "anomaly": halved}, tmp_path / "a")
     veiled = FeatureStore(actions.store.root, {**ENCODER, "anonymizer": {}}, actions.store.recipe)
     with pytest.raises(StoreError, match="anonymized already"):
         fit(veil(), {"action": Features(veiled)}, tmp_path / "a")

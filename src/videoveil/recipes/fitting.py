@@ -219,6 +219,10 @@ def _check(recipe: LatentRecipe, sources: Mapping[str, Features]) -> EncoderRefe
     if len(found) > 1:
         names = ", ".join(f"{s.root} ({s.encoder['name']}, {h[:12]})" for h, s in found.items())
         raise StoreError(f"features of several encoders cannot be used together: {names}")
+    arithmetic = {source.store.recipe.precision: source.store.root for source in sources.values()}
+    if len(arithmetic) > 1:
+        names = ", ".join(f"{root} ({precision})" for precision, root in arithmetic.items())
+        raise StoreError(f"features computed in several precisions cannot be used together: {names}")
     ((hash_, store),) = found.items()
     if "anonymizer" in store.encoder:
         raise StoreError(f"{store.root}: is anonymized already; an anonymizer is made from raw features")
