@@ -110,7 +110,7 @@ def store_of(job: Job, task: str) -> Any:
 
 def fit(job: Job) -> str:
     """Make the anonymizer and send the features through it."""
-    from videoveil.anonymizers import LatentAnonymizer, NoiseKey
+    from videoveil.anonymizers import LatentAnonymizer
     from videoveil.anonymizers.named import open_anonymizer
     from videoveil.features.anonymize import anonymize
     from videoveil.features.store import FeatureStore
@@ -129,11 +129,19 @@ def fit(job: Job) -> str:
         if variant.cross_sample:
             return "trained; its output depends on the batch and is not stored"
         anonymizer = LatentAnonymizer.from_pretrained(job.place / "run")
-    if anonymizer.wants_noise:
-        anonymizer.key = NoiseKey(bytes([job.seed % 256]) * 32)
+    keyed(anonymizer, job.seed)
     for twin in TWINS.values():
         anonymize(raw_store(job, twin), job.place / f"{twin}-features", anonymizer, device="cpu")
     return "anonymized"
+
+
+def keyed(anonymizer: Any, seed: int) -> Any:
+    """With a key for its noise, where it adds any: the same for the same seed."""
+    from videoveil.anonymizers import NoiseKey
+
+    if anonymizer.wants_noise:
+        anonymizer.key = NoiseKey(bytes([seed % 256]) * 32)
+    return anonymizer
 
 
 def score(job: Job) -> str:

@@ -22,11 +22,10 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from benchmarks.intervals import interval
-from benchmarks.latent_study import TWINS, Job, labels_of, raw_store
+from benchmarks.latent_study import TWINS, Job, cell, keyed, labels_of, raw_store
 from benchmarks.latent_variants import VARIANTS
 from videoveil import files
-from videoveil.anonymizers import LatentAnonymizer, NoiseKey
+from videoveil.anonymizers import LatentAnonymizer
 from videoveil.attacks.attributes import AttackConfig, AttributeAttack, leakage
 from videoveil.features.anonymize import anonymize
 from videoveil.features.store import FeatureStore, StoredItem
@@ -67,9 +66,7 @@ def anonymized(job: Job, raw: FeatureStore, out: Path) -> FeatureStore:
     """The action twin through an anonymizer that was made from the first half of its training videos."""
     variant = VARIANTS[job.variant]
     fit(variant.recipe, {"action": Half(raw, split="train")}, out / "run", seed=job.seed, device="cpu")
-    anonymizer = LatentAnonymizer.from_pretrained(out / "run")
-    if anonymizer.wants_noise:
-        anonymizer.key = NoiseKey(bytes([job.seed % 256]) * 32)
+    anonymizer = keyed(LatentAnonymizer.from_pretrained(out / "run"), job.seed)
     anonymize(raw.root, out / "store", anonymizer, device="cpu")
     return FeatureStore.open(out / "store")
 
@@ -86,8 +83,7 @@ def table(rows: Mapping[str, Sequence[Mapping[str, Any]]]) -> str:
         for column in columns:
             pairs = [(own[column], other[column]) for own, other in zip(found, raw)]
             shares = [leakage(own["value"], other["value"], other["chance"]) for own, other in pairs]
-            mean, low, high = interval(shares)
-            cells.append(f"{mean:.2f} [{low:.2f}, {high:.2f}]" if len(shares) > 1 else f"{mean:.2f}")
+            cells.append(cell(shares, percent=False))
         lines.append(f"| {name} | {' | '.join(cells)} |")
     return "\n".join(lines)
 
