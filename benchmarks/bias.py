@@ -47,6 +47,7 @@ def rows() -> dict[str, LatentRecipe | None]:
         "splavu": replace(recipe("splavu-hmdb51"), **SCHEDULE),
         "splavu-adversaries": replace(recipe("splavu-adversaries"), **SCHEDULE),
         "veil": recipe("veil"),
+        "veil-erase": recipe("veil-erase"),
         "veil-static": recipe("veil-static"),
     }
 

@@ -67,6 +67,7 @@ def rows() -> dict[str, LatentRecipe | None]:
         "splavu-gait": trained("splavu-gait"),
         "splavu-adversaries": trained("splavu-adversaries"),
         "veil": recipe("veil"),
+        "veil-erase": recipe("veil-erase"),
         "erase-moving": moving,
         "veil-noise": recipe("veil-noise"),
         "veil-adversaries": trained("veil-adversaries"),

@@ -1,6 +1,6 @@
 """What latent anonymizers keep and what they hide, on twins: every mechanism against fresh attackers.
 
-    python benchmarks/latent_study.py OUT [--seeds 20 21 22] [--jobs 2] [--variants NAME …] [--plot FILE.png]
+    python benchmarks/latent_study.py OUT [--seeds 20 21 22] [--jobs 2] [--variants NAME …] [--plot PNG] [--also JSON]
 
 A seed is another cast, other films and another training. Per seed: render twins of VP-HMDB51 (actions; the leading
 person's gender, skin, age, build and hair), THUMOS14 and UCF-Crime, extract with `tiny`, make every anonymizer from the
@@ -357,16 +357,23 @@ STYLES = {  # family → colour, marker
 }
 
 
-def draw(rows: Any, path: Path) -> None:
-    """The frontier: action kept against the worse of the two leakages, mean over seeds with intervals."""
+def draw(runs: Sequence[Any], path: Path) -> None:
+    """The frontier: action kept against the worse of the two leakages, mean over seeds with intervals.
+
+    Rows of several runs, each against the raw features of its own; of a row that is in two of them, the first counts.
+    """
     import matplotlib
 
     matplotlib.use("Agg")
     from matplotlib import pyplot
 
     figure, axes = pyplot.subplots(figsize=(11, 6.5), layout="constrained")
-    shown = [name for name, found in rows.items() if name != RAW and {"action", *ATTACKS} <= set(found)]
-    for number, variant in enumerate(shown, 1):
+    shown: dict[str, Any] = {}
+    for rows in runs:
+        for name, found in rows.items():
+            if name != RAW and {"action", *ATTACKS} <= set(found):
+                shown.setdefault(name, rows)
+    for number, (variant, rows) in enumerate(shown.items(), 1):
         colour, marker = STYLES[VARIANTS[variant].family if variant in VARIANTS else "ours"]
         pairs = zip(kept(rows, variant, "static") or (), kept(rows, variant, "moving") or ())
         x, y = interval([max(pair) for pair in pairs]), interval(kept(rows, variant, "action") or ())
@@ -387,7 +394,7 @@ def draw(rows: Any, path: Path) -> None:
         ylabel="action accuracy kept, % of raw",
         title="Twins, encoder tiny, three seeds: left and up is better",
         xlim=(0, 1.1),
-        ylim=(88, 118),
+        ylim=(84, 118),
     )
     figure.legend(loc="outside right upper", fontsize=8, frameon=False)
     figure.savefig(path, dpi=120, metadata={"Software": None})
@@ -406,6 +413,9 @@ def main() -> None:
     parser.add_argument("--only-features", action="store_true", help="render and extract, nothing else")
     parser.add_argument("--minutes", type=float, default=float("inf"), help="begin nothing after that long")
     parser.add_argument("--plot", type=Path)
+    parser.add_argument(
+        "--also", type=Path, nargs="+", default=[], help="stored results to be drawn with these"
+    )
     asked = parser.parse_args()
     if unknown := [name for name in asked.variants if name not in VARIANTS and not model(name)]:
         parser.error(f"no variants {', '.join(unknown)}; there are {', '.join(VARIANTS)}, and =MODEL")
@@ -423,7 +433,7 @@ def main() -> None:
     )
     print(table(rows))
     if asked.plot:
-        draw(rows, asked.plot)
+        draw([rows, *(json.loads(path.read_text("utf-8"))["rows"] for path in asked.also)], asked.plot)
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ from typing import Literal
 from videoveil.anonymizers.config import (
     AttentionOnly,
     Erase,
+    Keep,
     Motion,
     Noise,
     Quantise,
@@ -101,6 +102,12 @@ VARIANTS: dict[str, Variant] = {
     "erase static": Variant(recipe("veil-static"), "mechanism", everything=True),
     "erase moving": Variant(closed(Erase(share=1 / 8, source="moving")), "mechanism"),
     # ours
+    "keep 1/32": Variant(closed(Keep(share=1 / 32)), "ours"),
+    "keep 1/16": Variant(closed(Keep(share=1 / 16)), "ours", everything=True),
+    "keep 3/32": Variant(closed(Keep(share=3 / 32)), "ours", everything=True),
+    "keep 1/8": Variant(closed(Keep(share=1 / 8)), "ours", everything=True),
+    "keep 3/16": Variant(closed(Keep(share=3 / 16)), "ours", everything=True),
+    "keep 1/4": Variant(closed(Keep(share=1 / 4)), "ours"),
     "erase both 1/32": Variant(closed(Erase(share=1 / 32, source="both")), "ours"),
     "erase both 1/16": Variant(closed(Erase(share=1 / 16, source="both")), "ours", everything=True),
     "erase both 1/8": Variant(closed(Erase(share=1 / 8, source="both")), "ours", everything=True),

@@ -1,6 +1,6 @@
 """Pixel anonymizers on real clips and faces: what fresh networks still see.
 
-    python benchmarks/real_pixels.py DATA OUT [--rows NAME …] [--seeds 0] [--jobs 3] [--device cuda] [--limit N]
+    python benchmarks/real_pixels.py DATA OUT [--rows NAME =MODEL …] [--seeds 0] [--jobs 3] [--device cuda] [--limit N]
 
 DATA holds `hmdb51-12` (12 classes of HMDB51 in the official layout, 15 frames per second) and `utkface` (faces).
 Every anonymizer is trained on the training clips of HMDB51 split 1 alone, at 112², without a private label, and then
@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import multiprocessing
 import sys
 import time
@@ -80,6 +81,11 @@ Said = Mapping[str, Outcome]
 LEFT_OUT = ("blacken", "strong blur", "weak blur", "VITA, told")  # they need boxes, or labels of the clips
 
 
+def place(row: str) -> str:
+    """The folder of a row, which may be called by the folder of a model."""
+    return row.replace("/", "-").replace(" ", "-").replace("×", "x")
+
+
 @dataclass(frozen=True)
 class Job:
     data: Path
@@ -92,11 +98,11 @@ class Job:
 
     @property
     def place(self) -> Path:
-        return self.out / f"seed{self.seed}" / self.row.replace(" ", "-").replace("×", "x")
+        return self.out / f"seed{self.seed}" / place(self.row)
 
     @property
     def entry(self) -> Row | None:
-        return None if self.row == RAW else rows(REAL)[self.row]
+        return None if self.row == RAW or model(self.row) else rows(REAL)[self.row]
 
 
 def work(job: Job) -> str:
@@ -226,9 +232,15 @@ def table(names: Sequence[str], seeds: Sequence[int], job: Job) -> tuple[str, di
     for name in names:
         places = [replace(job, row=name, seed=seed).place for seed in seeds]
         cells: dict[str, Any] = {}
+        chances: dict[str, Any] = {}
         for part in PARTS:
-            cells |= _cells(part, read(places, part), raw[part])
-        found[name] = {key: None if one is None else asdict(one) for key, one in cells.items()}
+            mine = read(places, part)
+            cells |= _cells(part, mine, raw[part])
+            chances[part] = {} if mine is None or math.isnan(mine.chance) else {"chance": mine.chance}
+        found[name] = {
+            key: None if one is None else {**asdict(one), **chances.get(key, {})}
+            for key, one in cells.items()
+        }
         lines.append(f"| {name} | {' | '.join(_shown(key, one) for key, one in cells.items())} |")
     return "\n".join(lines), found
 

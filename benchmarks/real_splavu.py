@@ -9,8 +9,8 @@ DATA holds `hmdb51-12`, `pa-hmdb51`, `utkface` and `kth` (`benchmarks/real_data.
    those that are trained already, in the order of the seeds (`benchmarks/real_tasks.py --only-network` makes them).
 2. Features of all clips of hmdb51-12 and kth (moving, and six static ones of every video) and of every face.
 3. Anonymizers, fitted and trained on the training videos of hmdb51-12 alone. A recipe is a name that `veil train`
-   knows, `NAME@SHARE` (its erasing stage with another share of the width), `NAME+spare` (the directions of the action
-   head are not erased), `rank-R` (a bottleneck of R numbers, trained for actions and consistency; `rank-R~F` with a
+   knows, `NAME@SHARE` (what it erases or keeps as another share of the width), `NAME+spare` (the directions of the
+   action head are kept), `rank-R` (a bottleneck of R numbers, trained for actions and consistency; `rank-R~F` with a
    floor of F standard deviations of noise behind it) or `motion-K` (motion only, and K numbers of the still frames).
 4. Scores on raw and on anonymized features. Utility: actions of hmdb51-12, and of KTH, which no anonymizer has seen.
    Attacks, each by the strongest of six attackers that are trained afresh on what would be published: gender, race and
@@ -45,7 +45,7 @@ from benchmarks.real_data import Videos
 from benchmarks.real_scores import Found
 from videoveil import files
 from videoveil.anonymizers import LatentAnonymizer
-from videoveil.anonymizers.config import Erase, Motion, Noise, Rank, StageConfig
+from videoveil.anonymizers.config import Erase, Keep, Motion, Noise, Rank, StageConfig
 from videoveil.anonymizers.keys import NoiseKey
 from videoveil.attacks import SUITE
 from videoveil.data.records import Dataset
@@ -57,7 +57,7 @@ from videoveil.recipes import LatentRecipe, fit, recipe
 from videoveil.tasks.action.network import ENCODER
 from videoveil.tasks.base import Features
 
-RECIPES = ("veil", "veil-static", "veil-noise", "veil-tuned", "splavu-hmdb51", "rank-24")
+RECIPES = ("veil", "veil-erase", "veil-static", "veil-noise", "veil-tuned", "splavu-hmdb51", "rank-24")
 STATIC = 6
 RANK = re.compile(r"rank-(\d+)(?:~([\d.]+))?")
 MOTION = re.compile(r"motion-(\d+)")
@@ -83,14 +83,14 @@ def find_recipe(name: str) -> LatentRecipe:
     found = recipe(base)
     if not at and not spare:
         return found
-    if not found.erases:
+    if not found.finds_directions:
         raise UsageError(
-            f"{name}: {base} erases nothing, so there is no share to change and nothing to spare"
+            f"{name}: {base} takes no directions from data, so there is no share to change and nothing to spare"
         )
     stages = found.stages
     if at:
         stages = tuple(
-            replace(s, share=float(share), directions=0) if isinstance(s, Erase) else s for s in stages
+            replace(s, share=float(share), directions=0) if isinstance(s, Erase | Keep) else s for s in stages
         )
     return replace(found, name=name, stages=stages, spare=spare or found.spare)
 

@@ -26,6 +26,13 @@ DOCS = ROOT / "docs"
 KEPT = ("value", "chance", "kept", "leakage", "measures", "low", "high")  # of a record; tables need no more
 LEFT_OUT = ("per_class", "baseline", "headline", "seconds")  # of everything else
 RAW = {"raw": "raw"}
+CARDS = (  # figures that no page shows: those of the cards of shipped models
+    "shipped-latent",
+    "shipped-veil-tiny",
+    "shipped-pixels-twins",
+    "shipped-pixels-real",
+    "shipped-detectors-real",
+)
 PIXEL = {
     **RAW,
     "downsample 2×": "downsample 2×",
@@ -61,15 +68,24 @@ BIAS = {
     **RAW,
     "splavu": "`splavu`",
     "splavu-adversaries": "`splavu-adversaries`",
-    "veil": "`veil`",
+    "veil": "`veil`, our default",
+    "veil-erase": "`veil-erase`",
     "veil-static": "`veil-static`",
+}
+KEEP = {
+    **RAW,
+    "keep 1/8": "`veil`: keep 1/8",
+    "keep 1/16": "keep 1/16",
+    "erase both 1/8": "`veil-erase`: erase both 1/8",
 }
 LATENT = {
     **RAW,
     "splavu-hmdb51": "`splavu-hmdb51`, as published",
     "veil": "`veil`, our default",
-    "veil+spare": "`veil`, sparing the action head",
-    "veil@0.45+spare": "the same with a share of 0.45",
+    "veil+spare": "`veil`, keeping the action head's directions",
+    "veil-erase": "`veil-erase`",
+    "veil-erase+spare": "`veil-erase`, sparing the action head",
+    "veil-erase@0.45+spare": "the same with a share of 0.45",
     "rank-24": "rank 24",
     "rank-24~0.3": "rank 24 and noise 0.3",
     "motion-0": "`veil-motion`: motion only",
@@ -84,7 +100,8 @@ GAIT = {
     "splavu-gait without temporal": "`splavu-gait` without its temporal budget",
     "splavu-gait": "`splavu-gait`",
     "splavu-adversaries": "`splavu-adversaries`",
-    "veil": "`veil`",
+    "veil": "`veil`, our default",
+    "veil-erase": "`veil-erase`",
     "erase-moving": "erase moving",
     "veil-noise": "`veil-noise`",
     "veil-adversaries": "`veil-adversaries`",
@@ -188,6 +205,12 @@ def _unseen(rows: Any) -> str:
     return latent_unseen.table(rows)
 
 
+def _heads(rows: Any) -> str:
+    from benchmarks import heads
+
+    return heads.table(rows)
+
+
 def _audits(rows: Any) -> str:
     from benchmarks import audit
 
@@ -243,6 +266,7 @@ TABLES = {
     "tasks-twins": Table("results.md", "tasks-twins", _twin_tasks, {}),
     "tasks-twins-starts": Table("results.md", "tasks-twins", _twin_tasks, {}, number=1),
     "tasks-real": Table("results.md", "tasks-real", _real_tasks, {}),
+    "heads": Table("results.md", "shipped-heads", _heads, {}),
     "bias": Table("results.md", "bias-twins", _bias, BIAS),
     "pixels-real": Table("results.md", "pixels-real", _real_pixels, REAL_PIXEL),
     "pixels-real-drawn": Table("results.md", "pixels-real", _real_pixels, REAL_PIXEL, number=1),
@@ -255,6 +279,8 @@ TABLES = {
     ),
     "pixels": Table("results.md", "pixels-twins", _pixels, PIXEL),
     "drawn": Table("results.md", "pixels-twins", _drawn, PIXEL),
+    "latent-keep-real-utility": Table("results.md", "latent-keep-real", _real_latent, LATENT),
+    "latent-keep-real-attacks": Table("results.md", "latent-keep-real", _real_latent, LATENT, number=1),
     "latent-real-utility": Table("results.md", "latent-real", _real_latent, LATENT),
     "latent-real-attacks": Table("results.md", "latent-real", _real_latent, LATENT, number=1),
     "latent-real-faces": Table("results.md", "latent-real", _real_latent, LATENT, number=2),
@@ -263,6 +289,7 @@ TABLES = {
     "growth": Table("benchmarks.md", "benchmarks-growth", _growth, {}),
     "audits": Table("audit.md", "audits-twins", _audits, AUDITS),
     "latent": Table("latent.md", "latent-twins", _latent, {}),
+    "latent-keep": Table("latent.md", "latent-keep-twins", _latent, KEEP),
     "latent-unseen": Table("latent.md", "latent-unseen-twins", _unseen, {}),
     "gait": Table(
         "latent.md", "gait-twins", _gait, GAIT, columns=(0, 2, 3, 6, 7, 10, 11, 12), heads=GAIT_HEADS
@@ -347,20 +374,26 @@ def slim(value: Any) -> Any:
 
 
 def store(name: str, source: Path) -> None:
-    if name not in {table.data for table in TABLES.values()}:
-        raise SystemExit(
-            f"{name}: no table is made from it; there are {sorted(t.data for t in TABLES.values())}"
-        )
+    known = {table.data for table in TABLES.values()} | set(CARDS)
+    if name not in known:
+        raise SystemExit(f"{name}: neither a table nor a card is made from it; there are {sorted(known)}")
     found = json.loads(source.read_text("utf-8"))
-    if found.get("quick") or found.get("limit"):
+    if found.get("quick") or found.get("limit") or found.get("scale") == "try":
         raise SystemExit(
-            f"{source}: was made with --quick or --limit, which is to try a script and gives no results"
+            f"{source}: was made with --quick, --limit or --scale try, which try a script and give no results"
         )
-    if name == "pixels-real":
+    if name in ("pixels-real", "shipped-pixels-real"):
         for row, cells in found["rows"].items():
             cells |= fidelity(source.parent, row, found["seeds"])
+    if name in CARDS:
+        found["rows"] = {called(row): cells for row, cells in found["rows"].items()}
     kept = json.dumps(slim(found), ensure_ascii=False, separators=(",", ":"))
     (DOCS / "data" / f"{name}.json").write_text(kept.replace('},"', '},\n"') + "\n", "utf-8")
+
+
+def called(row: str) -> str:
+    """A model's row by its name, whatever folder it was in: `=OUT/veil-unet` is `=veil-unet`."""
+    return f"{row[:1] if row.startswith('=') else ''}{Path(row.removeprefix('=')).name}"
 
 
 def fidelity(out: Path, row: str, seeds: Sequence[int]) -> dict[str, Any]:
@@ -370,9 +403,11 @@ def fidelity(out: Path, row: str, seeds: Sequence[int]) -> dict[str, Any]:
         "ssim_drawn": ("drawn", "ssim_unet"),
         "psnr_faces": ("drawn_faces", "psnr_unet"),
     }
+    from benchmarks.real_pixels import place
+
     found: dict[str, Any] = {}
     for key, (part, measure) in wanted.items():
-        name = row.replace(" ", "-").replace("×", "x")
+        name = place(row)
         paths = [out / f"seed{seed}" / name / f"{part}.json" for seed in seeds]
         if all(path.is_file() for path in paths):
             values = [json.loads(path.read_text("utf-8"))["measures"][measure]["value"] for path in paths]

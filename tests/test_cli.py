@@ -53,7 +53,8 @@ SURFACE = {
     ),
     "models": "--card --json",
     "predict": (
-        "video --anonymizer --device --key --least --model --out --pixels --plot --task --truth --weights"
+        "source --anonymizer --dataset --device --key --least --model --out --pixels --plot --split --task --truth "
+        "--weights"
     ),
     "score": "run --anonymizer --data --dataset --device --eight-bit --features --json --option --split",
     "serve": (

@@ -1,12 +1,17 @@
-"""Anonymizers that come with the package, by name: nothing to train, nothing to fetch.
+"""Anonymizers and task heads that come with the package, by name: nothing to train, nothing to fetch.
 
-    shipped.names()                         # ("veil-pixel", …)
+    shipped.names()                         # anonymizers: ("veil-pixel", …)
     open_anonymizer("veil-pixel")           # as every other anonymizer
     veil anonymize in.mp4 out.mp4           # takes the default
     veil anonymize-features STORE OUT --anonymizer veil-tiny
 
-Each is a folder like those of `save_pretrained`; its README.md says what it was trained on, what attackers found in
-what it gives out and what is left of the tasks. `scripts/models.py` makes every one of them again.
+    shipped.heads()                         # trained tasks: ("action-tiny", …)
+    Run.open(shipped.head_place("action-tiny"))
+    veil predict in.mp4 --model action-tiny
+
+An anonymizer is a folder like those of `save_pretrained`; its README.md says what it was trained on, what attackers
+found in what it gives out and what is left of the tasks. A head is a folder of `tasks.heads`; its README.md says what
+it was trained on and what it is worth. `scripts/models.py` makes every one of them again.
 """
 
 from __future__ import annotations
@@ -18,12 +23,13 @@ from typing import Any
 from videoveil.errors import UsageError
 
 FOLDER = Path(__file__).parent / "anonymizers" / "weights"
-CONFIG, CARD = "config.json", "README.md"
+HEADS = Path(__file__).parent / "tasks" / "weights"
+CONFIG, CARD, RUN = "config.json", "README.md", "run.json"
 DEFAULT = "veil-pixel"  # for videos
 
 
 def names() -> tuple[str, ...]:
-    """All of them, sorted."""
+    """All anonymizers, sorted."""
     return tuple(sorted(path.parent.name for path in FOLDER.glob(f"*/{CONFIG}")))
 
 
@@ -47,8 +53,8 @@ def facts(name: str) -> dict[str, Any]:
 
 
 def card(name: str) -> str:
-    """What it is, what was measured and what it does not promise."""
-    return (folder(name) / CARD).read_text("utf-8")
+    """What an anonymizer or a head is, what was measured and what it does not promise."""
+    return ((HEADS / name if name in heads() else folder(name)) / CARD).read_text("utf-8")
 
 
 def summary(name: str) -> dict[str, Any]:
@@ -68,3 +74,39 @@ def summary(name: str) -> dict[str, Any]:
         "parameters": sum(p.numel() for p in model.parameters()),
         "figures": "; ".join(found),
     }
+
+
+# --- heads ----------------------------------------------------------------------------------------------------
+
+
+def heads() -> tuple[str, ...]:
+    """All trained tasks, sorted."""
+    return tuple(sorted(path.parent.name for path in HEADS.glob(f"*/{RUN}")))
+
+
+def head_place(source: str) -> Path:
+    """The folder of a head that comes with the package; anything else is the path of a run."""
+    return HEADS / source if source in heads() else Path(source)
+
+
+def head_summary(name: str) -> dict[str, Any]:
+    """For a list: what goes in, how many parameters it has, and the figures of its card."""
+    from videoveil.tasks.heads import card_of, parameters
+    from videoveil.tasks.runs import Run
+
+    head = Run.open(head_place(name))
+    figures = [
+        f"{m.metric} {m.value:.2f} ({m.chance or 0:.2f}) on {m.name}"
+        for m in card_of(head.folder).measurements
+    ]
+    return {
+        "task": head.task,
+        "input": "features" if "anonymizer" not in head.source["encoder"] else "anonymized features",
+        "parameters": parameters(head),
+        "figures": "; ".join(figures),
+    }
+
+
+def anonymizer_of(wanted: str) -> str | None:
+    """The name of the anonymizer with that content hash, where it comes with the package."""
+    return next((name for name in names() if facts(name)["content_hash"] == wanted), None)

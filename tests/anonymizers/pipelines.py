@@ -10,6 +10,7 @@ from videoveil.anonymizers import (
     Attention,
     AttentionOnly,
     Erase,
+    Keep,
     LatentAnonymizer,
     Motion,
     Noise,
@@ -40,6 +41,7 @@ MECHANISMS: dict[str, tuple[StageConfig, ...]] = {
     "motion, keeping": (Motion(2),),
     "erase": (Erase(9),),
     "erase, both": (Erase(share=1 / 8, source="both"),),
+    "keep": (Keep(5),),
 }
 WHOLE: dict[str, tuple[StageConfig, ...]] = {
     "all": (

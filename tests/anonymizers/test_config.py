@@ -58,6 +58,7 @@ def test_every_kind_of_stage_has_a_name_of_its_own() -> None:
         [
             "attention",
             "attention-only",
+            "keep",
             "mlp",
             "rank",
             "noise",

@@ -114,6 +114,16 @@ def test_pairs_and_few_videos_have_no_members(data: Dataset) -> None:
     assert "4 videos in split 'test'" in members.why_not(Subject.of(few, by_heart(data)))
 
 
+def test_attackers_who_learn_from_the_anonymizers_own_videos_are_named(data: Dataset, tmp_path: Path) -> None:
+    """What it hides from them it may not hide from others: the report says so."""
+    settings = Settings(rules=RULES, participants=(), seed=0)
+    for card, remarks in ((CARD, 1), (ModelCard("action: elsewhere (train)"), 0), (ModelCard(), 0)):
+        subject = Subject.of(data, by_heart(data, card))
+        assert len(members.attackers_knew(subject)) == remarks
+        said = audit(subject, tmp_path / str(len(list(tmp_path.iterdir()))), settings).not_measurable
+        assert sum("somebody with other videos may find more" in one for one in said) == remarks
+
+
 def test_the_groups_are_the_same_for_every_seed_and_evenly_spaced(data: Dataset) -> None:
     known = members.membership(Subject.of(data, Untouched()), 4)
     chosen = {item.id: known(item) for item in data if known(item) is not None}

@@ -5,9 +5,9 @@ from dataclasses import replace
 
 import pytest
 
-from videoveil.anonymizers import Attention, Erase
+from videoveil.anonymizers import Attention, Erase, Keep
 from videoveil.errors import UsageError
-from videoveil.recipes import LatentRecipe, recipe, recipe_names, splavu, veil, veil_noise
+from videoveil.recipes import LatentRecipe, recipe, recipe_names, splavu, veil, veil_erase, veil_noise
 from videoveil.tasks.detection import small
 from videoveil.training.latent_heads import HeadSettings
 
@@ -64,8 +64,8 @@ def test_a_recipe_that_makes_no_sense_is_refused(changes: dict, message: str) ->
 def test_a_recipe_knows_whether_it_has_to_learn_the_identity_first() -> None:
     assert splavu().starts_as_identity
     assert veil().starts_as_identity
-    assert veil().erases
-    assert not splavu().erases
+    assert veil().finds_directions
+    assert not splavu().finds_directions
     assert not replace(splavu(), stages=(Erase(3), Attention(init="default"))).starts_as_identity
 
 
@@ -78,8 +78,11 @@ def test_objective_and_schedule_are_those_of_the_paper() -> None:
     assert (schedule.weight_decay, schedule.gradient_clip, schedule.decay) == (0.01, 1.0, "constant")
 
 
-def test_the_default_trains_nothing_and_erases_from_both_kinds_of_clips() -> None:
+def test_the_default_trains_nothing_and_keeps_an_eighth_of_the_width() -> None:
     (stage,) = veil().stages
+    assert isinstance(stage, Keep)
+    assert (stage.count(256), veil().epochs) == (32, 0)
+    (stage,) = veil_erase().stages
     assert isinstance(stage, Erase)
-    assert (stage.source, stage.count(256), stage.room(256), veil().epochs) == ("both", 32, 64, 0)
+    assert (stage.source, stage.count(256), stage.room(256)) == ("both", 32, 64)
     assert [s.kind for s in veil_noise().stages] == ["erase", "noise"]

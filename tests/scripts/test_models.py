@@ -9,11 +9,12 @@ from scripts import models
 from videoveil import shipped
 from videoveil.anonymizers import publish
 from videoveil.anonymizers.pixel import PixelAnonymizer
+from videoveil.errors import UsageError
 from videoveil.recipes import veil
 
 
 def test_every_shipped_model_has_a_way_to_be_made_and_a_card_that_says_what_was_measured() -> None:
-    assert set(shipped.names()) == set(models.MODELS)
+    assert set(shipped.names()) == {name for name in models.MODELS if models.is_measured(name)}
     assert models.stale() == [], "run python scripts/models.py --cards"
 
 
@@ -31,33 +32,34 @@ def test_a_card_follows_the_stored_figures(tmp_path: Path, monkeypatch: pytest.M
 
 
 def test_the_line_drawing_is_made_again_to_the_last_bit(tmp_path: Path) -> None:
-    made = models.MODELS["veil-pixel"].make(tmp_path, "cpu")
+    made = publish.load(models.make("veil-pixel", tmp_path, "cpu"))
     kept = publish.load(shipped.folder("veil-pixel"))
     assert isinstance(made, PixelAnonymizer)
+    assert made.card == kept.card
     assert made.content_hash() == kept.content_hash()
 
 
 def test_motion_only_is_made_again_to_the_last_bit(tmp_path: Path) -> None:
-    made = models.MODELS["veil-motion-tiny"].make(tmp_path, "cpu")
+    made = publish.load(models.make("veil-motion-tiny", tmp_path, "cpu"))
     assert made.content_hash() == publish.load(shipped.folder("veil-motion-tiny")).content_hash()
 
 
-def test_the_eraser_is_our_default_and_was_made_from_a_cast_that_no_study_reports_on() -> None:
+def test_the_keeper_is_our_default_and_was_made_from_casts_that_no_study_reports_on() -> None:
     kept = publish.load(shipped.folder("veil-tiny"))
     assert kept.config.stages == veil().stages
-    assert f"--seed {models.CAST} " in kept.card.training_data
-    for name in ("latent-twins", "pixels-twins", "gait-twins", "bias-twins", "shipped-latent"):
+    assert f"seeds {', '.join(map(str, models.CASTS))})" in kept.card.training_data
+    for name in ("latent-twins", "pixels-twins", "gait-twins", "bias-twins", "shipped-veil-tiny"):
         figures = json.loads((models.ROOT / f"docs/data/{name}.json").read_text("utf-8"))
-        assert models.CAST not in figures["seeds"]
+        assert not set(models.CASTS) & set(figures["seeds"])
 
 
 def test_a_card_of_one_seed_has_no_intervals_and_says_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    data = json.loads((models.ROOT / "docs/data/shipped-latent.json").read_text("utf-8"))
+    data = json.loads((models.ROOT / "docs/data/shipped-veil-tiny.json").read_text("utf-8"))
     data["rows"]["=veil-tiny"] = {key: found[:1] for key, found in data["rows"]["=veil-tiny"].items()}
     (tmp_path / "docs/data").mkdir(parents=True)
-    (tmp_path / "docs/data/shipped-latent.json").write_text(json.dumps(data), "utf-8")
+    (tmp_path / "docs/data/shipped-veil-tiny.json").write_text(json.dumps(data), "utf-8")
     monkeypatch.setattr(models, "ROOT", tmp_path)
     card = models.card("veil-tiny")
     assert card.measurements
@@ -65,3 +67,77 @@ def test_a_card_of_one_seed_has_no_intervals_and_says_so(
     assert "a single seed, so there are no intervals" in card.notes
     raw = {one.name: one.raw for one in card.measurements}
     assert round(data["rows"]["raw"]["action"][0]["value"], 4) in raw.values()  # of the same seed
+
+
+# --- UNets --------------------------------------------------------------------------------------------------
+
+TRAINING = {
+    "seed": 0,
+    "clips": {"hmdb51": 840, "vphmdb": 192},
+    "epochs": 4,
+    "planned": 10,
+    "stopped": "L_T exploded",
+    "last": {"budget": 2.5},
+    "limit": None,
+}
+UNETS = [name for name, one in models.MODELS.items() if one.make is None]
+
+
+def figures(name: str, folder: Path) -> None:
+    """What the three studies would store of a model."""
+    by_seed = [{"value": value, "chance": 0.3} for value in (0.5, 0.6, 0.7)]
+    one = {"value": 0.45, "low": 0.4, "high": 0.5, "chance": 0.25}
+    keys = [score.key for score in models.PIXEL_SCORES]
+    twins = {row: dict.fromkeys(keys, by_seed) for row in ("raw", f"={name}")}
+    real = {row: {"action": one, "faces": one, "drawn_faces": one} for row in ("raw", f"={name}")}
+    detected = {row: {"faces in clips": {"found": one}} for row in ("raw", name)}
+    for stem, rows in (("pixels-twins", twins), ("pixels-real", real), ("detectors-real", detected)):
+        folder.mkdir(parents=True, exist_ok=True)
+        found = {"seeds": [20, 21, 22], "rows": rows}
+        (folder / f"shipped-{stem}.json").write_text(json.dumps(found), "utf-8")
+
+
+@pytest.mark.parametrize("name", UNETS)
+def test_a_card_keeps_synthetic_and_real_figures_in_rows_of_their_own(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(models, "ROOT", tmp_path)
+    assert not models.is_measured(name)
+    figures(name, tmp_path / "docs" / "data")
+    assert models.is_measured(name)
+    rows = models.card(name).measurements
+    assert [one.name.partition(":")[0] for one in rows] == ["synthetic"] * 5 + ["real"] * 4
+    assert {(one.value, one.low, one.high, one.chance) for one in rows[5:]} == {(0.45, 0.4, 0.5, 0.25)}
+    assert {(one.value, one.raw, one.chance) for one in rows[:5]} == {(0.6, 0.6, 0.3)}
+
+
+@pytest.mark.parametrize("name", UNETS)
+def test_a_card_says_how_the_training_went_and_why_it_ended(name: str, tmp_path: Path) -> None:
+    (tmp_path / models.TRAINING).write_text(json.dumps(TRAINING), "utf-8")
+    notes = models.card(name, tmp_path).notes
+    assert "840 clips of hmdb51 and 192 clips of vphmdb, 4 of 10 epochs" in notes
+    assert "Not all of them: L_T exploded." in notes
+    assert f"scripts/models.py {name} OUT --data DATA" in notes
+    assert "failures" in notes
+
+
+@pytest.mark.parametrize("name", UNETS)
+def test_one_without_figures_says_so_on_its_card(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(models, "ROOT", tmp_path)
+    card = models.card(name)
+    assert card.measurements == ()
+    assert "not measured yet" in card.notes
+
+
+def test_one_that_learns_from_real_clips_wants_to_know_where_they_are(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="--data"):
+        models.make("veil-unet", tmp_path, "cpu")
+
+
+@pytest.mark.parametrize("name", shipped.names())
+def test_nothing_that_was_made_to_try_the_script_comes_with_the_package(name: str) -> None:
+    path = shipped.folder(name) / models.TRAINING
+    assert path.is_file() == (name in UNETS)
+    assert not path.is_file() or json.loads(path.read_text("utf-8"))["limit"] is None

@@ -69,7 +69,7 @@ def test_a_changed_figure_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyP
 def test_a_row_without_a_name_for_people_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "data").mkdir()
     found = json.loads((results.DOCS / "data" / "gait-twins.json").read_text("utf-8"))
-    found["rows"]["something new"] = found["rows"]["veil"]
+    found["rows"]["something new"] = found["rows"]["veil-erase"]
     (tmp_path / "data" / "gait-twins.json").write_text(json.dumps(found), "utf-8")
     monkeypatch.setattr(results, "DOCS", tmp_path)
     with pytest.raises(SystemExit, match="something new"):
@@ -115,3 +115,38 @@ def test_a_run_on_real_pixels_is_stored_with_its_intervals_and_what_lies_beside_
     assert drawn.splitlines()[2:] == [
         "| downsample 4× | 7.0 | 13.5 [13.0, 14.0] | 0.25 | not run | not run | not run |"
     ]
+
+
+def test_figures_of_a_card_are_stored_by_the_name_of_the_model_and_not_by_its_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out, docs = tmp_path / "out", tmp_path / "docs"
+    (docs / "data").mkdir(parents=True)
+    one = {"value": 0.375, "low": 0.31, "high": 0.44, "chance": 0.0833}
+    place = out / "seed0" / "=runs-veil-unet"
+    place.mkdir(parents=True)
+    measures = {"psnr_published": {"value": 6.0}, "ssim_unet": {"value": 0.25}}
+    (place / "drawn.json").write_text(json.dumps({"value": 13.5, "measures": measures}))
+    rows = {"raw": {"action": one}, "=runs/veil-unet": {"action": one}}
+    (out / "results.json").write_text(json.dumps({"seeds": [0], "limit": None, "rows": rows}))
+    monkeypatch.setattr(results, "DOCS", docs)
+    results.store("shipped-pixels-real", out / "results.json")
+    kept = json.loads((docs / "data" / "shipped-pixels-real.json").read_text("utf-8"))["rows"]
+    assert list(kept) == ["raw", "=veil-unet"]
+    assert kept["=veil-unet"] == {
+        "action": one,
+        "psnr_published": {"value": 6.0},
+        "ssim_drawn": {"value": 0.25},
+    }
+
+
+def test_figures_that_nothing_is_made_from_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(SystemExit, match="neither a table nor a card"):
+        results.store("nothing", tmp_path / "results.json")
+
+
+@pytest.mark.parametrize("told", [{"quick": True}, {"limit": 24}, {"scale": "try"}])
+def test_figures_of_a_script_that_was_only_tried_are_refused(told: dict[str, Any], tmp_path: Path) -> None:
+    (tmp_path / "results.json").write_text(json.dumps({**told, "seeds": [0], "rows": {}}))
+    with pytest.raises(SystemExit, match="give no results"):
+        results.store("shipped-pixels-twins", tmp_path / "results.json")

@@ -6,6 +6,7 @@ import copy
 import json
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,14 +16,14 @@ from hypothesis import strategies as st
 
 from tests.data.trees import json_values, nasty_text, quick
 from tests.media.make import encode
-from tests.tasks.make_store import ACTIONS, action_items, grey_dataset, seen, write_store
+from tests.tasks.make_store import ACTIONS, action_items, damage, grey_dataset, seen, write_store
 from tests.tasks.tridet.make import CLASSES, small, some_videos
-from videoveil import files
+from videoveil import files, shipped
 from videoveil.anonymizers import Attention, LatentAnonymizer, Noise, NoiseKey, Quantise, latent
 from videoveil.anonymizers.pixel import Grey, LowResolution, pixel
-from videoveil.data.records import Item
+from videoveil.data.records import Dataset, Item
 from videoveil.encoders import create
-from videoveil.errors import MediaError, UsageError
+from videoveil.errors import BadItems, MediaError, StoreError, UsageError
 from videoveil.features.anonymize import anonymize
 from videoveil.features.extract import extract, features_of, recipe_for
 from videoveil.features.pixels import PixelVeil
@@ -34,7 +35,7 @@ from videoveil.tasks.action.probe import ActionProbe, FittedProbe, ProbeConfig
 from videoveil.tasks.anomaly import AnomalyDetection
 from videoveil.tasks.base import Clips, Features, Task
 from videoveil.tasks.detection import ActionDetection, FittedDetection
-from videoveil.tasks.predict import Clock, Prediction, Span, predict, read_truth
+from videoveil.tasks.predict import Clock, Prediction, Span, predict, predict_store, read_truth
 from videoveil.tasks.runs import Run, train
 from videoveil.tasks.tridet.sources import make_video
 
@@ -319,6 +320,101 @@ def test_a_file_that_is_no_video_is_a_clear_error(folder: Path, runs: dict[str, 
     for file in ("text.mp4", "gone.mp4"):
         with pytest.raises(MediaError, match=file):
             predict(folder / file, runs[name], task, device="cpu")
+
+
+# --- stores -------------------------------------------------------------------------------------------------
+
+
+def extracted(folder: Path, root: Path, clips: str, **options: Any) -> FeatureStore:
+    """The even film as stored features of `tiny`."""
+    tiny = create("tiny")
+    films = Dataset("films", folder, (Item("even", folder / "even.mp4", "test"),))
+    extract(films, root, tiny, recipe_for(tiny, clips=clips, **options), device="cpu")
+    return FeatureStore.open(root)
+
+
+@pytest.mark.parametrize(("task", "clips"), [("action", "all"), ("detection", "dense:4"), ("anomaly", "all")])
+def test_of_stored_features_the_same_is_said_as_of_the_video(
+    folder: Path, runs: dict[str, Run], tmp_path: Path, task: str, clips: str
+) -> None:
+    store = extracted(folder, tmp_path / "store", clips)
+    (found,) = predict_store(store, runs[task], least=0.0)
+    wanted = predict(folder / "even.mp4", runs[task], least=0.0, device="cpu")
+    assert (found.video, found.task, found.model) == ("even", task, wanted.model)
+    assert found.duration == pytest.approx(wanted.duration, abs=1e-9)
+    assert [one[0] for one in found.answer] == [one[0] for one in wanted.answer]
+    assert len(found.spans) == len(wanted.spans) > 0
+    for mine, theirs in zip(found.spans, wanted.spans):
+        assert mine.label == theirs.label
+        for name in ("start", "end", "score"):
+            assert getattr(mine, name) == pytest.approx(getattr(theirs, name), abs=1e-5)
+
+
+def test_raw_stored_features_go_through_the_anonymizer_of_the_model(
+    folder: Path, veiled: tuple[Run, LatentAnonymizer], tmp_path: Path
+) -> None:
+    run, hide = veiled
+    raw = extracted(folder, tmp_path / "raw", "all")
+    anonymize(raw.root, tmp_path / "safe", hide, device="cpu")
+    safe = FeatureStore.open(tmp_path / "safe")
+    (found,) = predict_store(raw, run, anonymizer=hide, device="cpu")
+    assert [found] == list(predict_store(safe, run, device="cpu"))
+    assert [found] == list(predict_store(safe, run, anonymizer=hide, device="cpu"))  # not a second time
+    with pytest.raises(StoreError, match=r"are raw, and .*give it with --anonymizer"):
+        next(predict_store(raw, run, device="cpu"))
+
+
+def test_features_that_the_model_was_not_trained_on_are_refused(
+    folder: Path, runs: dict[str, Run], veiled: tuple[Run, LatentAnonymizer], tmp_path: Path
+) -> None:
+    raw = extracted(folder, tmp_path / "raw", "all")
+    anonymize(raw.root, tmp_path / "safe", veiled[1], device="cpu")
+    safe = FeatureStore.open(tmp_path / "safe")
+    coarse = extracted(folder, tmp_path / "bf16", "all", precision="bf16")
+    items = action_items(1, 0)
+    other = write_store(tmp_path / "other", items, [np.zeros((2, 256), np.float32)], classes=ACTIONS)
+    for store, name, says in (
+        (other, "action", "features of made-up .* trained on those of tiny"),
+        (coarse, "anomaly", "extracted with precision=bf16"),
+        (raw, "detection", "extracted with clips='all'"),
+        (safe, "action", "use a model that was trained on such features"),
+    ):
+        with pytest.raises(StoreError, match=says):
+            next(predict_store(store, runs[name], device="cpu"))
+    for name, says in (("action-network", "looks at the videos themselves"), ("anomaly", "not for action")):
+        with pytest.raises(UsageError, match=says):
+            next(predict_store(raw, runs[name], "action", device="cpu"))
+    with pytest.raises(UsageError, match="no items in split 'train'; there are test"):
+        next(predict_store(raw, runs["action"], split="train"))
+
+
+def test_an_anonymizer_of_motion_needs_the_still_clips_of_a_store(folder: Path, tmp_path: Path) -> None:
+    motion = LatentAnonymizer.from_pretrained(shipped.place("veil-motion-tiny"))
+    still = extracted(folder, tmp_path / "still", "all", static=2)
+    anonymize(still.root, tmp_path / "safe", motion, device="cpu")
+    safe = FeatureStore.open(tmp_path / "safe")
+    items = [Item("even", Path("v.mp4"), "train", action="jump")]
+    safe.write_index(
+        Dataset("taught", folder, tuple(items), classes=ACTIONS), {"even": safe.items("films")[0].key}
+    )
+    train(
+        ActionProbe(ProbeConfig(epochs=1)), Features(safe, "taught", "train"), tmp_path / "run", device="cpu"
+    )
+    run = Run.open(tmp_path / "run")
+    assert len(list(predict_store(still, run, anonymizer=motion, device="cpu"))) == 1
+    with pytest.raises(UsageError, match="has no static clips"):
+        next(predict_store(extracted(folder, tmp_path / "raw", "all"), run, anonymizer=motion, device="cpu"))
+
+
+def test_damaged_features_are_named(folder: Path, runs: dict[str, Run], tmp_path: Path) -> None:
+    store = extracted(folder, tmp_path / "store", "all")
+    for wrong, says in (
+        (np.full((2, 256), np.nan, np.float32), "NaN"),
+        (np.zeros((2, 7), np.float32), "7 wide"),
+    ):
+        damage(store, "even", wrong)
+        with pytest.raises(BadItems, match=f"even: .*{says}"):
+            next(predict_store(store, runs["action"], device="cpu"))
 
 
 # --- truth --------------------------------------------------------------------------------------------------

@@ -3,8 +3,8 @@
     LatentConfig(width=768, stages=(Attention(), Rank(24), Noise(floor=0.3), Quantise(levels=16)))
 
 An adapter (`Attention`, `AttentionOnly`, `MLP`) can be undone by whoever trains against it; the mechanisms (`Rank`,
-`Noise`, `Quantise`, `StaticResidual`, `Motion`, `Erase`) throw something away. What one stage has thrown away no later
-stage brings back.
+`Noise`, `Quantise`, `StaticResidual`, `Motion`, `Erase`, `Keep`) throw something away. What one stage has thrown away
+no later stage brings back.
 """
 
 from __future__ import annotations
@@ -183,12 +183,7 @@ class Erase:
 
     def __post_init__(self) -> None:
         one_of(self, "source", get_args(EraseSource))
-        if not self.share:
-            at_least(self, directions=1)
-        elif self.directions:
-            raise UsageError(f"erase: directions={self.directions} and share={self.share}; give one of them")
-        elif not 0 < self.share < 1:
-            raise UsageError(f"erase: share={self.share} must be between 0 and 1")
+        counted(self)
 
     def count(self, width: int) -> int:
         """Directions of each source."""
@@ -199,7 +194,45 @@ class Erase:
         return self.count(width) * (2 if self.source == "both" else 1)
 
 
-StageConfig = Attention | AttentionOnly | MLP | Rank | Noise | Quantise | StaticResidual | Motion | Erase
+@dataclass(frozen=True, slots=True)
+class Keep:
+    """Keeps the directions in which what happens stands out most against who and where; the others are gone.
+
+    Closed form, nothing is trained. What happens is what changes inside a video and what the means of actions differ
+    in; who and where is what static clips of a video share and what moving clips of one action differ in from video
+    to video. `ridge`, in mean variances of the latter, is for what the training videos do not show. `directions`
+    says how many are kept, or `share` as a part of the width (1/16 of 256 is 16).
+    """
+
+    kind: ClassVar[str] = "keep"
+    directions: int = 0
+    share: float = 0.0
+    ridge: float = 0.01
+
+    def __post_init__(self) -> None:
+        counted(self)
+        positive(self, "ridge")
+
+    def count(self, width: int) -> int:
+        """Directions that are kept, at most."""
+        return self.directions or max(1, round(self.share * width))
+
+
+def counted(stage: Erase | Keep) -> None:
+    """A number of directions, or a share of the width."""
+    if not stage.share:
+        at_least(stage, directions=1)
+    elif stage.directions:
+        raise UsageError(
+            f"{stage.kind}: directions={stage.directions} and share={stage.share}; give one of them"
+        )
+    elif not 0 < stage.share < 1:
+        raise UsageError(f"{stage.kind}: share={stage.share} must be between 0 and 1")
+
+
+StageConfig = (
+    Attention | AttentionOnly | MLP | Rank | Noise | Quantise | StaticResidual | Motion | Erase | Keep
+)
 KINDS: dict[str, type[StageConfig]] = {stage.kind: stage for stage in get_args(StageConfig)}
 
 
@@ -240,6 +273,10 @@ class LatentConfig:
             if isinstance(stage, Erase) and stage.room(self.width) >= self.width:
                 raise UsageError(
                     f"erase: directions={stage.room(self.width)} must be below the width {self.width}"
+                )
+            if isinstance(stage, Keep) and stage.count(self.width) >= self.width:
+                raise UsageError(
+                    f"keep: directions={stage.count(self.width)} must be below the width {self.width}"
                 )
 
     def to_json(self) -> dict[str, Any]:

@@ -9,18 +9,14 @@ other way round.
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator
-
 import torch
 from torch import Tensor
 
 from videoveil.anonymizers import config
+from videoveil.anonymizers.scatter import MovingClips, one_thread, shared_by_static
 from videoveil.anonymizers.stage import Context, FitData, FittedStage, check_rows
-from videoveil.anonymizers.static_residual import ridge
 from videoveil.errors import UsageError
 
-PREDICTION_RIDGE = 1.0  # in mean variances of the static features; less lets chance predict the action, too
 RELATIVE_RANK = 1e-7  # singular values below this part of the largest one count as 0
 
 
@@ -84,17 +80,6 @@ class Eraser(FittedStage):
         self.fitted.fill_(True)
 
 
-@contextlib.contextmanager
-def one_thread() -> Iterator[None]:
-    """Sums in one order: the directions are then the same bytes on any number of threads."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
-
-
 def orthonormal(directions: Tensor) -> Tensor:
     """Rows (m, d) → orthonormal columns (d, r) of the same span.
 
@@ -136,17 +121,7 @@ def static_directions(videos: Tensor, count: int, spare: Tensor | None = None) -
     clips around their video's mean, the leading eigenvectors of B − W/K are what is shared inside a video and not
     across (W/K is what chance alone puts into B); only those with a positive share are returned.
     """
-    if videos.dim() != 3 or videos.shape[0] < 2 or videos.shape[1] < 2:
-        raise UsageError(f"erase: static features must be (V ≥ 2, K ≥ 2, d), not {tuple(videos.shape)}")
-    width, clips = videos.shape[2], videos.shape[1]
-    check_rows(videos.flatten(0, 1), width, 2, "erase")
-    features = videos.detach().double().cpu()
-    means = features.mean(1)  # (V, d)
-    around = (features - means[:, None]).flatten(0, 1)
-    centred = means - means.mean(0)
-    between = centred.T @ centred / (len(means) - 1)
-    within = around.T @ around / (len(means) * (clips - 1))
-    return leading(between - within / clips, count, spare)
+    return leading(shared_by_static(videos), count, spare)
 
 
 def moving_directions(
@@ -170,54 +145,12 @@ def moving_directions(
       video's own clips differ, what happens is what changes; they are left alone. For untrimmed videos only, in which
       many things happen: among trimmed ones, the action is one of the things that videos differ in.
     """
-    check_rows(clips, clips.shape[-1], 2, "erase")
-    rows, owner = clips.detach().double().cpu(), owners.detach().cpu()
+    moving = MovingClips(clips, owners, actions)
     if actions is not None:
-        label = actions.detach().cpu()
-        known = label >= 0
-        if not bool(known.any()):
-            raise UsageError("erase: no video's action is known; leave `actions` out")
-        rows, owner, label = rows[known], owner[known], label[known]
-        return leading(_around_actions(rows, owner, label), count, spare)
-    names, owner = owner.unique(return_inverse=True)
-    if len(names) < 2:
-        raise UsageError(f"erase: moving clips of {len(names)} video; at least 2 are needed")
-    means = _group_means(rows, owner, len(names))  # (V, d)
+        return leading(moving.around_actions(), count, spare)
     if videos is not None:
-        if int(names.max()) >= len(videos) or int(names.min()) < 0:
-            raise UsageError(
-                f"erase: a clip belongs to video {int(names.max())}, static clips are given of 0 to {len(videos) - 1}"
-            )
-        still = videos.detach().double().cpu().mean(1)[names]
-        still = still - still.mean(0)
-        predicted = still @ ridge(still, means, PREDICTION_RIDGE)  # (V, d)
-        return leading(predicted.T @ predicted / (len(names) - 1), count, spare)
-    centred, around = means - means.mean(0), rows - means[owner]
-    within = around.T @ around / max(len(rows) - len(names), 1)
-    return leading(centred.T @ centred / (len(names) - 1) - within, count, spare)
-
-
-def _around_actions(rows: Tensor, owner: Tensor, label: Tensor) -> Tensor:
-    """Covariance (d, d) of video means around the mean of their action; clips (n, d), video and action (n,)."""
-    names, owner = owner.unique(return_inverse=True)
-    classes, label = label.unique(return_inverse=True)
-    of_video = torch.zeros(len(names), dtype=label.dtype).scatter(0, owner, label)  # (V,)
-    if bool((of_video[owner] != label).any()):
-        raise UsageError("erase: clips of one video have different actions; give the action of the video")
-    free = len(names) - len(classes)  # degrees of freedom: every action's mean takes one
-    if free < 1:
-        raise UsageError(
-            f"erase: {len(names)} videos of {len(classes)} actions; some action needs at least two videos"
-        )
-    means = _group_means(rows, owner, len(names))  # (V, d)
-    centred = means - _group_means(means, of_video, len(classes))[of_video]
-    return centred.T @ centred / free
-
-
-def _group_means(rows: Tensor, group: Tensor, count: int) -> Tensor:
-    """(n, d) and the group (n,) of each row → (count, d)."""
-    total = rows.new_zeros(count, rows.shape[1]).index_add(0, group, rows)
-    return total / torch.bincount(group, minlength=count)[:, None]
+        return leading(moving.predicted_by_static(videos), count, spare)
+    return leading(moving.between_videos() - moving.around_videos(), count, spare)
 
 
 def label_directions(features: Tensor, labels: Tensor, spare: Tensor | None = None) -> Tensor:

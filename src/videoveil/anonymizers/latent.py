@@ -22,6 +22,7 @@ from videoveil.anonymizers.config import LatentConfig, StageConfig
 from videoveil.anonymizers.derived import Derived
 from videoveil.anonymizers.erase import Eraser
 from videoveil.anonymizers.errors import NotExportable, ShapeMismatch, Withheld
+from videoveil.anonymizers.keep import Keeper
 from videoveil.anonymizers.keys import FreshNoise, KeyedNoise, NoiseKey, row_contents
 from videoveil.anonymizers.mlp import MLPAdapter
 from videoveil.anonymizers.motion import MotionOnly
@@ -56,6 +57,8 @@ def build_stage(width: int, stage: StageConfig, place: int = 0) -> Stage:
             return MotionOnly(width, stage)
         case settings.Erase():
             return Eraser(width, stage)
+        case settings.Keep():
+            return Keeper(width, stage)
 
 
 class LatentAnonymizer(Published):
@@ -277,9 +280,9 @@ class LatentAnonymizer(Published):
         """Give every stage the numbers it takes from data, in order, each from what the stages before it make of it.
 
         features (n, d) or (n, S, d) of moving clips of training videos; static (n, d) or (n, K, d) of the same clips'
-        videos. For `Erase`: videos (V, K, d), static clips by video; owners (n,), which of those videos a clip is of;
-        actions (n,), what is done in it; spare (c, d), a linear head's rows. Adapters are left as they are, so fit
-        again after they have been trained.
+        videos. For `Erase` and `Keep`: videos (V, K, d), static clips by video; owners (n,), which of those videos a
+        clip is of; actions (n,), what is done in it; spare (c, d), a linear head's rows. Adapters are left as they
+        are, so fit again after they have been trained.
         """
         tokens = self._tokens(features, None)
         still = self._static(static, len(tokens))

@@ -50,6 +50,22 @@ def why_not(subject: Subject) -> str:
     return ""
 
 
+def attackers_knew(subject: Subject) -> tuple[str, ...]:
+    """A remark where the attackers learn from the very videos that the anonymizer was made from.
+
+    What it fits to those videos in particular is missing from what they learn, and not from the videos of others.
+    """
+    side = subject.anonymized
+    maker: Any = side.latent if side.latent is not None else side.pixels
+    said = str(getattr(getattr(maker, "card", None), "training_data", ""))
+    if subject.train not in learnt_from(said, subject.dataset.name):
+        return ()
+    return (
+        f"the anonymizer was made from the videos that the attackers learnt from ({subject.dataset.name}, split "
+        f"{subject.train!r}): somebody with other videos may find more. Audit it with videos it was not made from",
+    )
+
+
 def learnt_from(said: str, dataset: str) -> set[str]:
     """The splits of a dataset that a card names: `action: NAME (train), privacy: OTHER (train)`."""
     return {one["split"] for one in ENTRY.finditer(said) if one["name"] == dataset}

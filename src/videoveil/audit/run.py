@@ -360,7 +360,7 @@ class Audit:
         )
         for one in [one for one in chosen if one.question == registry.MEMBERS]:
             risks = (*risks, members.of(answers[one.name]["anonymized"], one.name, draws))
-        missing = (*self.reasons, *self.subject.notes, *single)
+        missing = (*self.reasons, *self.subject.notes, *members.attackers_knew(self.subject), *single)
         metrics = self._metrics(verdict, questions, risks, plan, missing)
         return Result(verdict, questions, risks, plan.left_out, missing, metrics)
 

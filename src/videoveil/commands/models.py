@@ -13,10 +13,10 @@ from videoveil.errors import UsageError
 
 
 def models(
-    card: Annotated[str, typer.Option(help="Show the card of one of the shipped anonymizers.")] = "",
+    card: Annotated[str, typer.Option(help="Show the card of a shipped anonymizer or head.")] = "",
     as_json: Json = False,
 ) -> None:
-    """List all models: encoders with their parameters and feature width, anonymizers that come with the package."""
+    """List all models: encoders, and the anonymizers and trained tasks that come with the package."""
     from dataclasses import asdict
 
     from videoveil import shipped
@@ -27,8 +27,9 @@ def models(
         return
     rows = [{"role": "encoder", **asdict(info)} for info in describe()]
     veils = [{"role": "anonymizer", "name": name, **shipped.summary(name)} for name in shipped.names()]
+    heads = [{"role": "head", "name": name, **shipped.head_summary(name)} for name in shipped.heads()]
     if as_json:
-        print_json([*rows, *veils])
+        print_json([*rows, *veils, *heads])
         return
     cells = [
         [
@@ -44,6 +45,8 @@ def models(
     print_table(["role", "name", "input", "parameters", "width", "clip"], cells)
     shown = [[v["role"], v["name"], v["input"], f"{v['parameters']:,}", v["figures"]] for v in veils]
     print_table(["role", "name", "input", "parameters", "measured: anonymized (raw, chance)"], shown)
+    shown = [[h["role"], h["name"], h["input"], f"{h['parameters']:,}", h["figures"]] for h in heads]
+    print_table(["role", "name", "input", "parameters", "measured (chance)"], shown)
 
 
 def convert(

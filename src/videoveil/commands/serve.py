@@ -49,7 +49,10 @@ def serve(
         typer.Option(help="NAME=FILE: the secret noise key of a model that wants one; repeatable."),
     ] = None,
     anomaly: Annotated[
-        Path | None, typer.Option(help="A run of `veil train-task anomaly` that looks at the results.")
+        str | None,
+        typer.Option(
+            help="A run of `veil train-task anomaly`, or a head from `veil models`, on the results."
+        ),
     ] = None,
     jobs: Annotated[int, typer.Option(min=1, help="Videos worked on at the same time.")] = 1,
     queue: Annotated[int, typer.Option(min=1, help="Videos that may wait.")] = 200,
@@ -72,6 +75,7 @@ def serve(
     threads: Annotated[int, typer.Option(min=0, help="Of the encoder; 0: its usual four.")] = 0,
 ) -> None:
     """Serve anonymization over HTTP: upload, progress, result, report, delete; and a web page."""
+    from videoveil import shipped
     from videoveil.serve.auth import read_tokens
     from videoveil.serve.settings import Settings
 
@@ -94,10 +98,10 @@ def serve(
         engine=engine,
         device=device,
         threads=threads,
-        anomaly=anomaly,
+        anomaly=None if anomaly is None else shipped.head_place(anomaly),
     )
-    if anomaly is not None:
-        _check_anomaly(anomaly)
+    if settings.anomaly is not None:
+        _check_anomaly(settings.anomaly)
     try:
         from videoveil.serve.server import run
     except ModuleNotFoundError as error:
@@ -150,4 +154,8 @@ def _check_anomaly(folder: Path) -> None:
 
     run = Run.open(folder)
     if run.task != "anomaly":
-        raise UsageError(f"--anomaly {folder}: trained for {run.task}, not for anomaly")
+        raise UsageError(f"--anomaly {run.name}: trained for {run.task}, not for anomaly")
+    if "anonymizer" in run.source["encoder"]:
+        raise UsageError(
+            f"--anomaly {run.name}: trained on anonymized features; serve one that was trained on raw ones"
+        )

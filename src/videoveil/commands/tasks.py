@@ -13,7 +13,9 @@ from videoveil.commands.terminal import options, print_json, print_table, steps_
 from videoveil.errors import UsageError
 
 if TYPE_CHECKING:
+    from videoveil.anonymizers import LatentAnonymizer
     from videoveil.tasks.base import Score, Source
+    from videoveil.tasks.runs import Run
 
 Store = Annotated[Path | None, typer.Option("--features", help="A feature store, see `veil extract`.")]
 Data = Annotated[str | None, typer.Option(help="DATASET:ROOT, for tasks that look at the videos themselves.")]
@@ -69,7 +71,9 @@ def train_task(
 
 
 def score(
-    run: Annotated[Path, typer.Argument(help="A folder that `veil train-task` wrote.")],
+    run: Annotated[
+        str, typer.Argument(help="A folder that `veil train-task` wrote, or a head from `veil models`.")
+    ],
     features: Store = None,
     data: Data = None,
     dataset: DatasetName = None,
@@ -81,9 +85,10 @@ def score(
     as_json: Json = False,
 ) -> None:
     """Score RUN on test data, by default of the dataset it was trained on, beside the level of a blind guess."""
+    from videoveil import shipped
     from videoveil.tasks import registry, runs
 
-    opened = runs.Run.open(run)
+    opened = runs.Run.open(shipped.head_place(run))
     source: Source | None = None
     if features or data:
         kind = registry.kind(opened.task)
@@ -99,10 +104,17 @@ def score(
 
 
 def predict(
-    video: Path,
-    task: Annotated[str, typer.Option(help="action, detection or anomaly.")],
-    model: Annotated[Path, typer.Option(help="A folder that `veil train-task` wrote.")],
-    out: Annotated[Path | None, typer.Option(help="Where to write the JSON; default: print it.")] = None,
+    source: Annotated[Path, typer.Argument(help="A video, or a feature store.")],
+    model: Annotated[
+        str, typer.Option(help="A folder that `veil train-task` wrote, or a head from `veil models`.")
+    ],
+    task: Annotated[
+        str | None, typer.Option(help="action, detection or anomaly; default: what the model is for.")
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(help="Where to write: JSON, or .csv; of a store .jsonl or .csv; default: print it."),
+    ] = None,
     plot: Annotated[Path | None, typer.Option(help="Where to draw it: .png, .svg or .pdf.")] = None,
     truth: Annotated[
         str | None,
@@ -112,33 +124,48 @@ def predict(
     ] = None,
     weights: Annotated[str | None, typer.Option(help="Of the encoder, where it has none of its own.")] = None,
     anonymizer: Annotated[
-        str | None, typer.Option(help="What the features that the model was trained on went through.")
+        str | None,
+        typer.Option(
+            help="What the features that the model was trained on went through; a shipped one is found by itself."
+        ),
     ] = None,
     pixels: Pixels = None,
     key: NoiseKeyFile = None,
     least: Annotated[float, typer.Option(help="Leave out detections less certain than this.")] = 0.05,
+    dataset: DatasetName = None,
+    split: Annotated[str | None, typer.Option(help="Of a store: only these items.")] = None,
     device: Device = "auto",
 ) -> None:
-    """Say what happens in VIDEO and when: JSON with times in seconds, and a picture."""
-    from videoveil import files
+    """Say what happens in a video, or in each of a feature store, and when: times in seconds, and a picture."""
+    from videoveil import shipped
+    from videoveil.report import said
     from videoveil.report.timeline import draw, require_format
-    from videoveil.tasks.predict import predict as run
-    from videoveil.tasks.predict import read_truth
+    from videoveil.tasks.predict import predict as one
+    from videoveil.tasks.predict import predict_store, read_truth
     from videoveil.tasks.runs import Run
 
     if plot is not None:
         require_format(plot)
     known = read_truth(truth) if truth else ()
-    veil = None
-    if anonymizer is not None:
-        from videoveil import shipped
-        from videoveil.anonymizers import LatentAnonymizer, NoiseKey
+    run = Run.open(shipped.head_place(model))
+    veil = _latent(anonymizer, key, run)
+    if (source / "store.json").is_file():
+        given = {"--plot": plot, "--truth": truth, "--weights": weights, "--pixels": pixels}
+        if wrong := [flag for flag, value in given.items() if value is not None]:
+            raise UsageError(f"{', '.join(wrong)}: for a video; {source} is a feature store")
+        from videoveil.features.store import FeatureStore
 
-        secret = None if key is None else NoiseKey.load(key)
-        veil = LatentAnonymizer.from_pretrained(shipped.place(anonymizer), key=secret)
-    found = run(
-        video,
-        Run.open(model),
+        store = FeatureStore.open(source)
+        rows = predict_store(
+            store, run, task, dataset=dataset, split=split, anonymizer=veil, device=device, least=least
+        )
+        said.write_many(rows, out)
+        return
+    if dataset is not None or split is not None:
+        raise UsageError(f"--dataset, --split: for a feature store; {source} is none (no store.json)")
+    found = one(
+        source,
+        run,
         task,
         weights=weights,
         anonymizer=veil,
@@ -149,10 +176,21 @@ def predict(
     )
     if plot is not None:
         draw(found, plot)
-    if out is not None:
-        files.write_json(out, found.to_json())
-    else:
-        print_json(found.to_json())
+    said.write_one(found, out)
+
+
+def _latent(name: str | None, key: Path | None, run: Run) -> LatentAnonymizer | None:
+    """The anonymizer of features by its name, or the one that the model needs, where it comes with the package."""
+    from videoveil import shipped
+    from videoveil.anonymizers import LatentAnonymizer, NoiseKey
+
+    if name is None:
+        hidden = run.source.get("encoder", {}).get("anonymizer")
+        name = shipped.anonymizer_of(hidden["hash"]) if hidden else None
+    if name is None:
+        return None
+    secret = None if key is None else NoiseKey.load(key)
+    return LatentAnonymizer.from_pretrained(shipped.place(name), key=secret)
 
 
 def _print_score(found: Score) -> None:

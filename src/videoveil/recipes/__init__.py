@@ -24,7 +24,15 @@ from videoveil.recipes.splavu import (
     splavu_released,
 )
 from videoveil.recipes.ted_spad import ted_spad
-from videoveil.recipes.veil import veil, veil_bottleneck, veil_motion, veil_noise, veil_static, veil_tuned
+from videoveil.recipes.veil import (
+    veil,
+    veil_bottleneck,
+    veil_erase,
+    veil_motion,
+    veil_noise,
+    veil_static,
+    veil_tuned,
+)
 from videoveil.recipes.veil_pixel import veil_pixel, veil_pixel_attackers, veil_pixel_plain
 from videoveil.recipes.vita import vita, vita_entropy, vita_grl, vita_kbeam, vita_restarting
 
@@ -64,6 +72,7 @@ __all__ = [
     "veil",
     "veil_adversaries",
     "veil_bottleneck",
+    "veil_erase",
     "veil_gait",
     "veil_motion",
     "veil_noise",

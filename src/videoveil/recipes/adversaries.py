@@ -8,7 +8,7 @@ from videoveil.anonymizers.config import Attention, Erase
 from videoveil.objectives.adversaries import Adversaries
 from videoveil.recipes.latent import LatentRecipe
 from videoveil.recipes.splavu import splavu_hmdb51
-from videoveil.recipes.veil import SHARE, veil
+from videoveil.recipes.veil import ERASED, veil
 
 
 def splavu_adversaries() -> LatentRecipe:
@@ -19,14 +19,14 @@ def splavu_adversaries() -> LatentRecipe:
 
 
 def veil_adversaries() -> LatentRecipe:
-    """The default with an adapter behind it that adversaries train against; what was erased stays erased.
+    """`veil-erase` with an adapter behind it that adversaries train against; what was erased stays erased.
 
     Pairs of a moving and a static clip: who hides one kind only is found by the other.
     """
     return replace(
         veil(),
         name="veil-adversaries",
-        stages=(Erase(share=SHARE, source="both"), Attention()),
+        stages=(Erase(share=ERASED, source="both"), Attention()),
         tasks=("action",),
         w_budget=0.0,
         pairs="mixed",

@@ -232,7 +232,7 @@ def _check(recipe: LatentRecipe, sources: Mapping[str, Features]) -> EncoderRefe
 def _require_static(recipe: LatentRecipe, data: LatentData, sources: Mapping[str, Features]) -> None:
     """Static clips are what erasing and the budget are about."""
     pools = data.pools()
-    wanted = pools if recipe.erases else {task: pools[task] for task in recipe.tasks}
+    wanted = pools if recipe.finds_directions else {task: pools[task] for task in recipe.tasks}
     if without := [str(sources[task].store.root) for task, pool in wanted.items() if pool.static is None]:
         raise StoreError(
             f"{', '.join(without)}: no static clips, which {recipe.name} needs; extract again with static=10 "

@@ -13,7 +13,7 @@ from dataclasses import replace
 from videoveil.anonymizers.config import Attention, Erase, Noise, Rank
 from videoveil.recipes.latent import LatentRecipe
 from videoveil.recipes.splavu import splavu_hmdb51
-from videoveil.recipes.veil import SHARE, veil
+from videoveil.recipes.veil import ERASED, veil
 
 
 def splavu_gait() -> LatentRecipe:
@@ -35,13 +35,13 @@ def splavu_gait() -> LatentRecipe:
 
 
 def veil_gait() -> LatentRecipe:
-    """The default, then a bottleneck and a floor: also against who learns. Nothing is trained.
+    """`veil-erase`, then a bottleneck and a floor: also against who learns. Nothing is trained.
 
     24 directions of what erasing leaves, by variance. Tasks that need others than the actions it is made from lose more
     here than with `veil`.
     """
     stages = (
-        Erase(share=SHARE, source="both"),
+        Erase(share=ERASED, source="both"),
         Rank(24),
         Noise(floor=0.45, learned=False, basis="principal"),
     )

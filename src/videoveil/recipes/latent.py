@@ -13,6 +13,7 @@ from videoveil.anonymizers.config import (
     Attention,
     AttentionOnly,
     Erase,
+    Keep,
     StageConfig,
     Tokens,
     stage_from_json,
@@ -105,8 +106,9 @@ class LatentRecipe:
         return all(stage.init == "zero" for stage in adapters)
 
     @property
-    def erases(self) -> bool:
-        return any(isinstance(stage, Erase) for stage in self.stages)
+    def finds_directions(self) -> bool:
+        """Whether a stage takes directions from static and moving clips."""
+        return any(isinstance(stage, Erase | Keep) for stage in self.stages)
 
     def objective(self) -> Objective:
         weights = SplavuWeights(self.w_consistency, self.w_utility, self.w_budget, self.w_temporal)

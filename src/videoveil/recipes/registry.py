@@ -22,6 +22,7 @@ Recipe = LatentRecipe | PixelRecipe
 
 RECIPES: dict[str, Callable[[], LatentRecipe]] = {
     "veil": own.veil,
+    "veil-erase": own.veil_erase,
     "veil-static": own.veil_static,
     "veil-noise": own.veil_noise,
     "veil-tuned": own.veil_tuned,

@@ -20,7 +20,7 @@ from videoveil import devices, files
 from videoveil.data import registry as data
 from videoveil.errors import CheckpointError, UsageError
 from videoveil.features.store import FeatureStore
-from videoveil.tasks import registry, settings
+from videoveil.tasks import registry, settings, suits
 from videoveil.tasks.base import Clips, Features, Fitted, Progress, Score, Source, Task
 
 if TYPE_CHECKING:
@@ -40,6 +40,7 @@ class Run:
     settings: Mapping[str, Any]
     seed: int
     source: Mapping[str, Any]
+    weights: str = ""  # the hash of the model file, where the run was packed with a card (`tasks.heads`)
 
     @classmethod
     def open(cls, folder: str | Path) -> Run:
@@ -53,9 +54,21 @@ class Run:
             value = json.loads(path.read_text("utf-8"))
             if value["format"] != FORMAT:
                 raise CheckpointError(f"{path}: format {value['format']!r}, this version reads {FORMAT!r}")
-            return cls(folder, value["task"], value["settings"], value["seed"], value["source"])
+            return cls(
+                folder,
+                value["task"],
+                value["settings"],
+                value["seed"],
+                value["source"],
+                value.get("weights", ""),
+            )
         except (ValueError, KeyError, TypeError) as error:
             raise CheckpointError(f"{path}: damaged ({error!r})") from error
+
+    @property
+    def name(self) -> str:
+        """For people: a packed head has a name of its own, any other run the place where it is."""
+        return self.folder.name if self.weights else str(self.folder)
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -74,12 +87,16 @@ class Run:
         model = self.folder / MODEL
         if not model.is_file():
             raise UsageError(f"{self.folder}: not trained to the end; run the same `veil train-task` again")
+        if self.weights and files.file_hash(model) != self.weights:
+            raise CheckpointError(f"{model}: not the weights that its {RUN} names; fetch the folder again")
         return registry.kind(self.task).from_json(self.settings).load(model)
 
     def data(self, split: str | None) -> Source:
         """The data it was trained on, another split of it."""
         source = self.source
         if source["kind"] == "features":
+            if "store" not in source:
+                raise UsageError(f"{self.name}: comes without its data; give features with --features")
             return Features(FeatureStore.open(source["store"]), source["dataset"], split)
         if "anonymizer" in source:
             raise UsageError(
@@ -137,12 +154,20 @@ def _claim(run: Run) -> None:
 
 
 def score(run: Run, test: Source | None = None, *, split: str = "test", device: str = "auto") -> Score:
-    """Score a run on test data (by default the other split of its own) and keep the result in its folder."""
+    """Score a run on test data (by default the other split of its own) and keep the result in its folder.
+
+    Features must be those of the encoder that it was trained on, raw or behind any anonymizer: what a model is worth
+    on features that went through another one than it knows is a fair question. What a packed head is worth is printed
+    on its card, and its folder is left as it is.
+    """
     source = test or run.data(split)
+    if isinstance(source, Features):
+        suits.require_encoder(run.source, source.store, run.name)
     fitted = run.fitted()
     if hasattr(fitted, "to"):  # a whole network; the others are quick wherever they are
         fitted.to(devices.choose(device))
     found = fitted.score(source)
-    value = {**found.to_json(), "source": source.describe(), "run": run.to_json()}
-    files.write_json(run.folder / METRICS, value)
+    if not run.weights:
+        value = {**found.to_json(), "source": source.describe(), "run": run.to_json()}
+        files.write_json(run.folder / METRICS, value)
     return found  # type: ignore[no-any-return]
