@@ -126,7 +126,7 @@ def test_skin_is_found_on_raw_theatre_frames_far_above_chance(tmp_path: Path) ->
         Clips(theatre, "test")
     )
     assert score["cmap"].chance == pytest.approx(0.5)
-    assert score["cmap_video"].value > 0.8  # type: ignore[operator]
+    assert score["cmap_video"].value > 0.7  # type: ignore[operator]
 
 
 def test_an_attacker_that_never_saw_the_anonymizer_is_weaker_than_one_that_learnt_it(films: Dataset) -> None:

@@ -81,7 +81,7 @@ def test_thresholds_decide(app: typer.Typer, root: Path, tmp_path: Path) -> None
         (["csv:ROOT"], "what is to be audited"),
         (["--raw", "ROOT"], "together"),
         (["csv:ROOT", "--raw", "ROOT", "--anonymized", "ROOT"], "together"),
-        (["csv:ROOT", "--anonymizer", "magic"], "veil-pixel, veil-tiny, identity"),
+        (["csv:ROOT", "--anonymizer", "magic"], "veil-pixel, veil-tiny, veil-unet, identity"),
         (["csv:ROOT", "--anonymizer", "downsample:many"], "a number"),
         (["csv:ROOT", "--anonymizer", "blur", "--labels", "x.csv"], "--labels"),
         (["csv:ROOT", "--anonymizer", "blur", "--option", "x"], "KEY=VALUE"),

@@ -405,8 +405,8 @@ def test_hiding_is_what_the_budget_asks_for_and_the_leash_holds_it_back(tmp_path
     threads = torch.get_num_threads()
     torch.set_num_threads(1)  # so small a game ends elsewhere when sums are added up in another order
     try:
-        still, hidden = play(w_budget=0.0), play()
-        leashed = play(penalty=Penalty(bound=0.02), w_penalty=30.0)
+        still, hidden = play(w_budget=0.0), play(w_budget=3.0)
+        leashed = play(w_budget=3.0, penalty=Penalty(bound=0.02), w_penalty=30.0)
     finally:
         torch.set_num_threads(threads)
     assert still["rms"] < 0.12

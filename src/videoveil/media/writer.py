@@ -35,6 +35,7 @@ from videoveil.files import atomic_path
 from videoveil.media.limits import DEFAULT, Limits
 from videoveil.media.origin import LocalOrigin
 from videoveil.media.sound import Sound
+from videoveil.media.x264 import steady
 
 _BT709 = 1  # matrix, primaries and transfer all have this number
 _UNTOLD, _LIMITED = 0, 1  # range: planes of 4:2:0 that do not tell theirs have the limited one
@@ -127,6 +128,7 @@ class VideoWriter:
             "bf": "0",
             "threads": str(threads),
             "flags": "+bitexact",
+            **steady(),
         }
         self._unit = Fraction(1, self.time_base.denominator)
         self._times = array("q")  # in units of `_unit`, for the final check

@@ -23,6 +23,7 @@ from videoveil.pipeline.process import no_memory_dumps
 
 Row = dict[str, Any]
 CPUS = 1  # that an actor asks for
+LEAVE_SECONDS = 30.0  # that a round which was asked to end is waited for
 
 
 def run_ray(
@@ -38,7 +39,7 @@ def run_ray(
 
     address: of a cluster, such as "auto" or "ray://head:10001"; without it Ray is started on this machine. A Ray that
     is running already in this process is used as it is. Raises `Stopped` when `stop` is set: a Ray of our own is shut
-    down, which ends its actors; one that was there goes on with the round that it is at, until the caller ends it.
+    down, which ends its actors; one that was there ends with the rows that it is at.
     """
     ray = _ray()
     if workers < 1:
@@ -56,7 +57,7 @@ def run_ray(
             left = _unsettled(ready)
             if not left or stop.is_set():
                 break
-            if not _watched(lambda left=left: _round(ready, left, workers, gpus), stop):  # type: ignore[misc]
+            if not _watched(lambda left=left: _round(ready, left, workers, gpus, stop), stop):  # type: ignore[misc]
                 stop.wait(RETRY_SECONDS)
         else:
             raise Failed(
@@ -85,7 +86,11 @@ def _same_handlers() -> Iterator[None]:
 
 
 def _watched(work: Callable[[], bool], stop: threading.Event) -> bool:
-    """`work` in a thread, since Ray waits for its actors and for nothing else; left alone when `stop` is set."""
+    """`work` in a thread, since Ray waits for its actors and for nothing else.
+
+    When `stop` is set it is waited for a while, and then left alone: it ends with the row it is at, and a thread that
+    still asks Ray for something after its end would take the whole process along.
+    """
     found: Future[bool] = Future()
 
     def run() -> None:
@@ -101,6 +106,8 @@ def _watched(work: Callable[[], bool], stop: threading.Event) -> bool:
         except TimeoutError:
             if found.done():
                 raise
+    with contextlib.suppress(Exception):
+        found.result(timeout=LEAVE_SECONDS)
     return False
 
 
@@ -119,8 +126,8 @@ def _unsettled(corpus: Corpus) -> list[int]:
     return [n for n, entry in enumerate(corpus.entries) if corpus.settled(entry) is None]
 
 
-def _round(corpus: Corpus, left: Iterable[int], workers: int, gpus: float) -> bool:
-    """Plan, do every chunk, join; whether anything was done."""
+def _round(corpus: Corpus, left: Iterable[int], workers: int, gpus: float, stop: threading.Event) -> bool:
+    """Plan, do every chunk, join; whether anything was done. Once `stop` is set nothing more is asked for."""
     ray: Any = _ray()
     ray.data.DataContext.get_current().enable_progress_bars = False
     pool = {"concurrency": workers, "num_cpus": CPUS, "num_gpus": gpus, "fn_constructor_args": (corpus,)}
@@ -128,10 +135,18 @@ def _round(corpus: Corpus, left: Iterable[int], workers: int, gpus: float) -> bo
     def spread(rows: list[Row]) -> Any:
         return ray.data.from_items(rows, override_num_blocks=_blocks(len(rows), workers))
 
+    def rows(step: Any) -> list[Row]:
+        found: list[Row] = []
+        for row in step.iter_rows():
+            found.append(row)
+            if stop.is_set():
+                break
+        return found
+
     videos = [{"video": number, "chunk": -1, "did": False} for number in left]
-    chunks = spread(videos).flat_map(Planner, **pool).take_all()
-    done = spread(chunks).map(Chunker, **pool).take_all()
-    joined = spread(videos).map(Joiner, **pool).take_all()
+    chunks = rows(spread(videos).flat_map(Planner, **pool))
+    done = [] if stop.is_set() else rows(spread(chunks).map(Chunker, **pool))
+    joined = [] if stop.is_set() else rows(spread(videos).map(Joiner, **pool))
     return any(row["did"] for row in (*chunks, *done, *joined))
 
 

@@ -10,6 +10,7 @@ import numpy as np
 from videoveil import files
 from videoveil.data.theatre import stage
 from videoveil.data.theatre.play import Play
+from videoveil.media.x264 import steady
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,11 +31,14 @@ def shoot(play: Play, destination: Path, film: Film) -> int:
     import av
     from av.video.stream import VideoStream
 
+    options = dict(film.options)
+    if film.codec == "libx264":
+        options |= steady(options.get("x264-params", ""))
     with (
         files.atomic_path(destination) as temporary,
         av.open(str(temporary), "w", format=film.container, options={"fflags": "+bitexact"}) as container,
     ):
-        stream = container.add_stream(film.codec, rate=play.rate, options=dict(film.options))
+        stream = container.add_stream(film.codec, rate=play.rate, options=options)
         assert isinstance(stream, VideoStream)
         stream.width, stream.height, stream.pix_fmt = play.width, play.height, "yuv420p"
         stream.codec_context.thread_count = 1
