@@ -56,3 +56,23 @@ def test_equal_values_give_equal_json_bytes_and_hashes(tmp_path: Path) -> None:
     assert files.file_hash(tmp_path / "a") == files.file_hash(tmp_path / "b")
     assert files.value_hash({"b": 1, "a": 2}) == files.value_hash({"a": 2, "b": 1})
     assert files.value_hash({"a": 1}) != files.value_hash({"a": 2})
+
+
+def test_of_several_that_create_a_file_one_wins_and_nobody_sees_it_half_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    link, seen = os.link, list[str]()
+
+    def look(first: Path, destination: Path) -> None:
+        seen.extend(path.name for path in tmp_path.iterdir())
+        link(first, destination)
+
+    monkeypatch.setattr(os, "link", look)
+    for value in (1, 2):
+        files.create_json(tmp_path / "store.json", value)
+    assert [path.name for path in tmp_path.iterdir()] == ["store.json"]
+    assert (tmp_path / "store.json").read_text() == "1\n"
+    assert len(seen) == 3
+    assert [name for name in seen if not name.startswith(".")] == ["store.json"], (
+        "a stranger would take it for a file"
+    )

@@ -111,9 +111,12 @@ def write_json(destination: str | Path, value: Any) -> None:
 
 
 def create_json(destination: str | Path, value: Any) -> None:
-    """Write a JSON file unless there is one: of several that try at once, one wins and the others leave it alone."""
+    """Write a JSON file unless there is one: of several that try at once, one wins and the others leave it alone.
+
+    Until then it has a hidden name: whoever looks whether the folder is empty must not see it.
+    """
     destination = Path(destination)
-    first = destination.with_name(f"{destination.name}.{secrets.token_hex(4)}")
+    first = destination.with_name(f".{destination.name}.{secrets.token_hex(4)}")
     write_json(first, value)
     try:
         with contextlib.suppress(FileExistsError):

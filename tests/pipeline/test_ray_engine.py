@@ -10,12 +10,14 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.pipeline.test_corpus import archive, by_one, made
+from videoveil.pipeline import ray_engine
 from videoveil.pipeline.ray_engine import _same_handlers, _watched
 
 __all__ = ["archive"]
@@ -42,19 +44,28 @@ def run(source: Path, out: Path, kills: int | str) -> dict[str, Any]:
     return dict(json.loads(told[0].removeprefix("SETTLED ")))
 
 
-def test_a_round_is_left_alone_when_it_is_to_stop_and_what_it_raises_is_raised() -> None:
-    stop, over = threading.Event(), threading.Event()
-    assert _watched(lambda: True, stop)
-    assert not _watched(lambda: False, stop)
+def test_a_round_is_asked_to_stop_and_waited_for_and_what_it_raises_is_raised(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    stop, asked = threading.Event(), threading.Event()
+    assert _watched(lambda: True, stop, asked.set)
+    assert not _watched(lambda: False, stop, asked.set)
     for error in (ValueError("broken"), TimeoutError("too late")):
 
         def fails(error: Exception = error) -> bool:
             raise error
 
         with pytest.raises(type(error), match=str(error)):
-            _watched(fails, stop)
+            _watched(fails, stop, asked.set)
+    assert not asked.is_set()
     stop.set()
-    assert not _watched(lambda: over.wait(60), stop), "this one would go on for a minute"
+    began = time.monotonic()
+    assert not _watched(lambda: asked.wait(300), stop, asked.set), "this one ends when it is asked to"
+    assert time.monotonic() - began < 200
+    over = threading.Event()
+    monkeypatch.setattr(ray_engine, "LEAVE_SECONDS", 0.1)
+    assert not _watched(lambda: over.wait(600), stop, asked.set), "this one does not, and is left alone"
+    assert time.monotonic() - began < 300
     over.set()
 
 

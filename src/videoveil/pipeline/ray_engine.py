@@ -9,13 +9,17 @@ from __future__ import annotations
 
 import contextlib
 import os
+import secrets
 import signal
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future
+from functools import partial
+from pathlib import Path
 from typing import Any
 
+from videoveil import files
 from videoveil.errors import UsageError
 from videoveil.pipeline.corpus import RETRY_SECONDS, Corpus, CorpusReport
 from videoveil.pipeline.errors import Failed
@@ -57,7 +61,12 @@ def run_ray(
             left = _unsettled(ready)
             if not left or stop.is_set():
                 break
-            if not _watched(lambda left=left: _round(ready, left, workers, gpus, stop), stop):  # type: ignore[misc]
+            mark = (
+                ready.state / "stop" / secrets.token_hex(8)
+            )  # of this round alone, and left behind where it was set
+            if not _watched(
+                partial(_round, ready, left, workers, gpus, mark), stop, partial(files.write_text, mark, "")
+            ):
                 stop.wait(RETRY_SECONDS)
         else:
             raise Failed(
@@ -85,11 +94,11 @@ def _same_handlers() -> Iterator[None]:
             signal.signal(one, handler)
 
 
-def _watched(work: Callable[[], bool], stop: threading.Event) -> bool:
+def _watched(work: Callable[[], bool], stop: threading.Event, leave: Callable[[], None]) -> bool:
     """`work` in a thread, since Ray waits for its actors and for nothing else.
 
-    When `stop` is set it is waited for a while, and then left alone: it ends with the row it is at, and a thread that
-    still asks Ray for something after its end would take the whole process along.
+    When `stop` is set, `leave` is called and the end of the work is waited for: a thread of Ray's that still asks for
+    something after Ray was shut down would take the whole process along. Work that goes on too long is left alone.
     """
     found: Future[bool] = Future()
 
@@ -106,6 +115,7 @@ def _watched(work: Callable[[], bool], stop: threading.Event) -> bool:
         except TimeoutError:
             if found.done():
                 raise
+    leave()
     with contextlib.suppress(Exception):
         found.result(timeout=LEAVE_SECONDS)
     return False
@@ -126,27 +136,22 @@ def _unsettled(corpus: Corpus) -> list[int]:
     return [n for n, entry in enumerate(corpus.entries) if corpus.settled(entry) is None]
 
 
-def _round(corpus: Corpus, left: Iterable[int], workers: int, gpus: float, stop: threading.Event) -> bool:
-    """Plan, do every chunk, join; whether anything was done. Once `stop` is set nothing more is asked for."""
+def _round(corpus: Corpus, left: Iterable[int], workers: int, gpus: float, mark: Path) -> bool:
+    """Plan, do every chunk, join; whether anything was done.
+
+    Every step is read to its end, also when it is to stop: Ray ends its own threads then, and at no other time.
+    """
     ray: Any = _ray()
     ray.data.DataContext.get_current().enable_progress_bars = False
-    pool = {"concurrency": workers, "num_cpus": CPUS, "num_gpus": gpus, "fn_constructor_args": (corpus,)}
+    pool = {"concurrency": workers, "num_cpus": CPUS, "num_gpus": gpus, "fn_constructor_args": (corpus, mark)}
 
     def spread(rows: list[Row]) -> Any:
         return ray.data.from_items(rows, override_num_blocks=_blocks(len(rows), workers))
 
-    def rows(step: Any) -> list[Row]:
-        found: list[Row] = []
-        for row in step.iter_rows():
-            found.append(row)
-            if stop.is_set():
-                break
-        return found
-
     videos = [{"video": number, "chunk": -1, "did": False} for number in left]
-    chunks = rows(spread(videos).flat_map(Planner, **pool))
-    done = [] if stop.is_set() else rows(spread(chunks).map(Chunker, **pool))
-    joined = [] if stop.is_set() else rows(spread(videos).map(Joiner, **pool))
+    chunks = spread(videos).flat_map(Planner, **pool).take_all()
+    done = [] if mark.exists() else spread(chunks).map(Chunker, **pool).take_all()
+    joined = [] if mark.exists() else spread(videos).map(Joiner, **pool).take_all()
     return any(row["did"] for row in (*chunks, *done, *joined))
 
 
@@ -156,11 +161,11 @@ def _blocks(rows: int, workers: int) -> int:
 
 
 class _Step:
-    """An actor with its own copy of the anonymizer."""
+    """An actor with its own copy of the anonymizer. Where `mark` exists it begins nothing more."""
 
-    def __init__(self, corpus: Corpus):
+    def __init__(self, corpus: Corpus, mark: Path):
         no_memory_dumps()
-        self.corpus = corpus
+        self.corpus, self.mark = corpus, mark
         self._anonymizer: Any = None
 
     @property
@@ -174,6 +179,8 @@ class Planner(_Step):
     """A row per video → a row per chunk that is missing; one without any (-1) where only joining is left."""
 
     def __call__(self, row: Row) -> list[Row]:
+        if self.mark.exists():
+            return [row]
         entry = self.corpus.entries[row["video"]]
         did = self.corpus.plan_of(entry) is None and self.corpus.do_plan(entry, self.anonymizer)
         plan = self.corpus.plan_of(entry)
@@ -187,7 +194,7 @@ class Chunker(_Step):
     def __call__(self, row: Row) -> Row:
         entry = self.corpus.entries[row["video"]]
         plan = self.corpus.plan_of(entry)
-        if plan is None or row["chunk"] < 0:
+        if plan is None or row["chunk"] < 0 or self.mark.exists():
             return row
         did = self.corpus.do_chunk(entry, plan, int(row["chunk"]), self.anonymizer)
         return {**row, "did": bool(did)}
@@ -197,5 +204,7 @@ class Joiner(_Step):
     def __call__(self, row: Row) -> Row:
         entry = self.corpus.entries[row["video"]]
         plan = self.corpus.plan_of(entry)
-        did = plan is not None and self.corpus.settled(entry) is None and self.corpus.do_join(entry, plan)
+        if plan is None or self.mark.exists() or self.corpus.settled(entry) is not None:
+            return row
+        did = self.corpus.do_join(entry, plan)
         return {**row, "did": bool(did)}

@@ -12,7 +12,7 @@ import pytest
 
 from tests.anonymizers.obfuscate import tiny_onnx
 from videoveil.anonymizers.errors import ShapeMismatch, Withheld
-from videoveil.anonymizers.obfuscate.boxes import iou
+from videoveil.anonymizers.obfuscate.boxes import iou, nms
 from videoveil.anonymizers.obfuscate.detectors import (
     CenterFace,
     Fixed,
@@ -58,6 +58,30 @@ def test_hog_finds_some_standing_actors_where_they_are_and_always_the_same() -> 
         assert (found[:, 2] <= 112).all()
         hits += len(found) > 0 and iou(truth, found).max() > 0.4
     assert hits >= 4  # a quarter: HOG is weak on drawn people
+
+
+@needs_hog
+@pytest.mark.parametrize("size", [(112, 112), (360, 480), (300, 90)])
+def test_hog_finds_what_a_single_thread_of_opencv_finds(size: tuple[int, int]) -> None:
+    detector, people = Hog(iou=0.999), 0
+    threads = cv2.getNumThreads()
+    for number in range(6):
+        play = trimmed("hog", number, action="stand", person=identity(0, number), frames=8, bystanders=0)
+        image = cv2.resize(stage.Stage(play).frame(0), size[::-1])
+        placed = detector._place(size)
+        cv2.setNumThreads(1)
+        try:
+            found, margins = detector._hog.detectMultiScale(
+                placed.apply(image)[..., ::-1].copy(), 0.0, (8, 8), (8, 8), scale=1.05, groupThreshold=0
+            )
+        finally:
+            cv2.setNumThreads(threads)
+        corner = np.asarray(found, np.float32).reshape(-1, 4)
+        margin = np.asarray(margins, np.float32).reshape(-1, 1)
+        boxes = np.concatenate([corner[:, :2], corner[:, :2] + corner[:, 2:], margin], 1)
+        people += len(boxes)
+        np.testing.assert_allclose(detector.boxes(image), nms(placed.back(boxes), 0.999), atol=1e-4)
+    assert people
 
 
 @needs_hog

@@ -6,6 +6,8 @@ No detector finds everybody. What it does not find is not covered, and nothing i
 from __future__ import annotations
 
 import importlib.util
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Protocol
 
@@ -68,6 +70,7 @@ class Hog:
     name: ClassVar[str] = "hog"
     covers: ClassVar[str] = "people"
     WINDOW = (64, 128)  # width, height
+    STEP, LEVELS = 1.05, 64  # from one size to the next; so many sizes at most
 
     def __init__(self, *, confidence: float = 0.0, iou: float = 0.45, height: int = 256, stride: int = 8):
         if height < self.WINDOW[1] or stride not in (4, 8, 16) or not 0 < iou < 1:
@@ -87,22 +90,43 @@ class Hog:
 
     def boxes(self, frame: np.ndarray) -> Boxes:
         placed = self._place(checked_frame(frame))
-        # ungrouped: OpenCV groups in the order in which its threads finish, and that is not always the same
-        found, margins = self._hog.detectMultiScale(
-            placed.apply(frame)[..., ::-1].copy(),
-            hitThreshold=self.confidence,
-            winStride=(self.stride, self.stride),
-            padding=(8, 8),
-            scale=1.05,
-            groupThreshold=0,
+        picture = placed.apply(frame)[..., ::-1].copy()
+        with ThreadPoolExecutor(max(1, cv2.getNumThreads())) as pool:
+            found = np.concatenate(list(pool.map(partial(self._at, picture), self._scales(picture))))
+        return nms(placed.back(found), self.iou) if len(found) else nobody()
+
+    def _scales(self, picture: np.ndarray) -> list[float]:
+        """By how much the picture is made smaller: as long as the window fits into it."""
+        found = [1.0]
+        while len(found) < self.LEVELS:
+            scale = found[-1] * self.STEP
+            if any(
+                round(side / scale) < least
+                for side, least in zip(picture.shape, self.WINDOW[::-1], strict=False)
+            ):
+                break
+            found.append(scale)
+        return found
+
+    def _at(self, picture: np.ndarray, scale: float) -> Boxes:
+        """People of one size.
+
+        OpenCV's own loop over sizes is not used: its threads put boxes and their margins into two lists, one after the
+        other, and now and then a box gets the margin of another one.
+        """
+        smaller = cv2.resize(
+            picture,
+            (round(picture.shape[1] / scale), round(picture.shape[0] / scale)),
+            interpolation=cv2.INTER_LINEAR_EXACT,
         )
-        if not len(found):
-            return nobody()
-        corner = np.asarray(found, np.float32)
-        margin = np.asarray(margins, np.float32).reshape(-1, 1)
-        return nms(
-            placed.back(np.concatenate([corner[:, :2], corner[:, :2] + corner[:, 2:], margin], 1)), self.iou
+        found, margins = self._hog.detect(
+            smaller, hitThreshold=self.confidence, winStride=(self.stride, self.stride), padding=(8, 8)
         )
+        corner = np.rint(np.asarray(found, np.float64).reshape(-1, 2) * scale)
+        size = np.rint(np.array(self.WINDOW) * scale)
+        inside = np.clip(np.concatenate([corner, corner + size], 1), 0, np.tile(picture.shape[1::-1], 2))
+        margin = np.asarray(margins, np.float64).reshape(-1, 1)
+        return np.concatenate([inside, margin], 1).astype(np.float32)
 
     def identity(self) -> str:
         values = {
