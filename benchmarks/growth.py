@@ -163,6 +163,9 @@ def grow(quick: bool, only: Sequence[str] = ()) -> dict[str, Any]:
             except ImportError as error:
                 found[name] = {"not_run": f"{error.name} is not installed"}
                 continue
+            except subprocess.CalledProcessError as error:
+                found[name] = {"not_run": f"`{' '.join(error.cmd[2:4])}` ended with {error.returncode}"}
+                continue
         found[name] = {"points": points, "exponent": exponent(points)}
         print(f"{name}: {told(found[name])}", flush=True)
     return found

@@ -67,7 +67,8 @@ def real(head: Run, data: Path, out: Path) -> dict[str, Any] | None:
 
     if head.task == "action":
         hmdb = registry.load("hmdb51", data / "hmdb51-12", {"split": 1})
-        known = [item for item in hmdb.split("test") if item.action in head.fitted().names]
+        names = head.fitted().names
+        known = [item for item in hmdb.split("test") if item.action in names]
         dataset = replace(hmdb, items=tuple(known))
     elif head.task == "anomaly":
         dataset = fights(data / "fights")
@@ -105,6 +106,8 @@ def main() -> None:
     study = asked.features or asked.out
     Study(study, asked.seeds, jobs=asked.jobs, variants=()).features()
     heads = [Run.open(path.parent) for path in sorted(asked.heads.glob(f"*/{runs.RUN}"))]
+    if not heads:
+        parser.error(f"{asked.heads}: no heads there (*/{runs.RUN})")
     rows: dict[str, dict[str, list[dict[str, Any]]]] = {head.name: {} for head in heads}
     for seed in asked.seeds:
         found = {task: stores(study, asked.out, seed, twin) for task, twin in TWINS.items()}
@@ -115,6 +118,7 @@ def main() -> None:
     found_real = {head.name: real(head, asked.real, asked.out) for head in heads} if asked.real else {}
     kept = {name: score for name, score in found_real.items() if score is not None}
     made = {"seeds": asked.seeds, "size": "small", "anonymizer": shipped.facts(VEIL)["content_hash"]}
+    made["heads"] = {head.name: head.weights for head in heads}
     files.write_json(asked.out / "results.json", {**made, "rows": rows, "real": kept})
     for name, record in kept.items():
         value, chance = (100 * record["score"][key] for key in ("value", "chance"))

@@ -15,10 +15,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from videoveil import shipped
+from videoveil import files, shipped
 from videoveil.anonymizers.card import Measurement, ModelCard
 from videoveil.tasks import heads, registry
-from videoveil.tasks.runs import Run
+from videoveil.tasks.runs import MODEL, Run
 
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
@@ -121,7 +121,7 @@ def best(trained: Sequence[Run]) -> Run:
 def card(name: str, run: Run) -> ModelCard:
     """What was measured, from the stored figures; a head without figures says so and cannot be shipped."""
     head = HEADS[name]
-    stored = figures()
+    stored = figures_of(name, run)
     rows: Mapping[str, Any] = stored.get("rows", {}).get(name, {})
     raw_first = sorted(rows.items(), key=lambda row: not row[0].startswith("raw"))
     measured = [_measurement(head, kind, records) for kind, records in raw_first]
@@ -137,6 +137,13 @@ def figures() -> dict[str, Any]:
     path = ROOT / "docs" / "data" / f"{DATA}.json"
     found: dict[str, Any] = json.loads(path.read_text("utf-8")) if path.is_file() else {}
     return found
+
+
+def figures_of(name: str, run: Run) -> dict[str, Any]:
+    """What was measured of these very weights; nothing, where the figures are of others."""
+    found = figures()
+    weights = run.weights or files.file_hash(run.folder / MODEL)
+    return found if found.get("heads", {}).get(name) == weights else {}
 
 
 def _measurement(head: Head, kind: str, records: Sequence[Mapping[str, float]]) -> Measurement:

@@ -71,6 +71,18 @@ def test_in_bfloat16_it_points_where_single_precision_does(pool: str) -> None:
 
 
 @torch.inference_mode()
+@pytest.mark.parametrize("moved", [False, True])
+def test_in_bfloat16_it_is_nearer_to_single_precision_than_autocast_is(moved: bool) -> None:
+    encoder = small("videomae.b", depth=6, width=96, heads=4, mlp=192, size=48)
+    encoder = lively(encoder) if moved else encoder
+    for pictures in (clips_for(encoder, 8), 128 + clips_for(encoder, 8) // 2):
+        wanted = encoder(pictures.float() / 255)
+        with torch.autocast("cpu", torch.bfloat16):
+            usual = encoder(pictures.float() / 255).float()
+        assert float((fused(encoder)(pictures)[0] - wanted).norm()) < float((usual - wanted).norm())
+
+
+@torch.inference_mode()
 def test_a_clip_does_not_feel_its_neighbours() -> None:
     encoder = lively(small("videomae.b"))
     rewritten, pictures = fused(encoder), clips_for(encoder, 4)

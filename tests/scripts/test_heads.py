@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -62,6 +63,16 @@ def test_a_head_without_figures_says_so(tmp_path: Path, monkeypatch: pytest.Monk
     card = script.card("anomaly-tiny", Run.open(shipped.head_place("anomaly-tiny")))
     assert card.measurements == ()
     assert "not measured" in card.notes
+
+
+def test_a_head_made_anew_does_not_get_the_figures_of_the_one_before(tmp_path: Path) -> None:
+    shipped_one = Run.open(shipped.head_place("action-tiny"))
+    assert script.card("action-tiny", shipped_one).measurements
+    other = replace(shipped_one, weights="0" * 64)
+    assert script.card("action-tiny", other).measurements == ()
+    store = anomaly_store(tmp_path / "s", make_videos(6), make_videos(4, seed=1))
+    head = script.Head("anomaly", "made-up", "small", "frame ROC-AUC", {"epochs": "1", "batch": "2"})
+    assert script.card("anomaly-tiny", script.train(head, store.root, tmp_path / "run", 0)).measurements == ()
 
 
 def test_of_several_trainings_the_best_on_its_own_twin_is_kept(tmp_path: Path) -> None:

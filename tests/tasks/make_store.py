@@ -116,9 +116,13 @@ def unseen(store: FeatureStore) -> Features:
 
 
 def detection_store(
-    root: Path, train: Sequence[DetectionVideo], test: Sequence[DetectionVideo], classes: tuple[str, ...]
+    root: Path,
+    train: Sequence[DetectionVideo],
+    test: Sequence[DetectionVideo],
+    classes: tuple[str, ...],
+    clips: str = "dense:4",
 ) -> FeatureStore:
-    """The same videos in a store of dense clips, every four frames."""
+    """The same videos in a store of dense clips, every four frames unless said otherwise."""
     videos = [("train", v) for v in train] + [("test", v) for v in test]
     items = [
         Item(
@@ -131,7 +135,7 @@ def detection_store(
         )
         for split, v in videos
     ]
-    return write_store(root, items, [v.array() for _, v in videos], classes=classes, clips="dense:4")
+    return write_store(root, items, [v.array() for _, v in videos], classes=classes, clips=clips)
 
 
 def anomaly_store(root: Path, train: Sequence[AnomalyVideo], test: Sequence[AnomalyVideo]) -> FeatureStore:

@@ -194,6 +194,18 @@ def test_a_run_is_scored_on_other_stores_that_fit_and_refused_those_that_do_not(
     assert tree(tmp_path / "run") == before
 
 
+def test_a_detector_is_not_scored_on_clips_at_other_distances(tmp_path: Path) -> None:
+    videos = some_videos(4, seed=0), some_videos(3, seed=1)
+    dense = detection_store(tmp_path / "dense", *videos, CLASSES)
+    short = small(warmup_epochs=0, cosine_epochs=1, learning_rate=4e-3)
+    train(ActionDetection(short), seen(dense), tmp_path / "run", device="cpu")
+    run = Run.open(tmp_path / "run")
+    assert score(run, unseen(dense)).items == 3
+    wider = detection_store(tmp_path / "wider", *videos, CLASSES, clips="all")
+    with pytest.raises(StoreError, match="extract again with --clips dense:4"):
+        score(run, unseen(wider))
+
+
 def test_a_store_that_has_moved_is_named(store: FeatureStore, tmp_path: Path) -> None:
     train(PROBE, seen(store), tmp_path / "run", device="cpu")
     store.root.rename(tmp_path / "moved")

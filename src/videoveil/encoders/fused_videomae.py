@@ -1,7 +1,8 @@
 """VideoMAE in bfloat16 with as few passes over memory as its equations allow: the same function, other roundings.
 
 What does not depend on the clip is computed once, in single precision, and rounded once:
-- normalisation of pixels goes into the patch projection, which then takes bytes as they are: bfloat16 has them exactly;
+- normalisation of pixels goes into the patch projection, which then takes bytes less 128: bfloat16 has them exactly,
+  and they are nearly centred, so that no large brightness is rounded before it is taken away again;
 - gain and shift of a LayerNorm go into the product behind it; query, key and value are one product;
 - of the last layer only means over space are asked for. The mean of a linear function is the function of the mean, so
   its last product has one row per time step instead of one per patch.
@@ -20,6 +21,7 @@ from torch.nn.functional import gelu, layer_norm, linear, scaled_dot_product_att
 from videoveil.encoders.base import Encoder
 
 TUBELET = 2  # frames per time step
+MIDDLE = 128  # of bytes
 
 
 class _Buffers(nn.Module):
@@ -106,9 +108,10 @@ class FusedVideoMAE(_Buffers):
         mean, std = encoder.mean.to(weight.device), encoder.std.to(weight.device)  # (1, 3, 1, 1, 1)
         scaled = weight / std
         self.keep("patch", (scaled / 255).flatten(1))
-        bias = _bias(projection) - (scaled * mean).sum((1, 2, 3, 4))
-        # patch bias and positions, (L, C)
-        self.keep("start", body.embeddings.position_embeddings[0].to(weight.device) + bias)
+        # by the weights as they were rounded: a picture of the mean colour then gives the bias
+        mean_colour = (self.patch.float().view_as(weight) * (255 * mean - MIDDLE)).sum((1, 2, 3, 4))
+        positions = body.embeddings.position_embeddings[0].to(weight.device)  # (L, C)
+        self.keep("start", positions + _bias(projection) - mean_colour)
         self.layers = nn.ModuleList(
             [FusedLayer(layer, network.config.num_attention_heads, kind) for layer in body.encoder.layer]
         )
@@ -124,14 +127,15 @@ class FusedVideoMAE(_Buffers):
             return (vector if self.vector_norm is None else self.vector_norm(vector)), tokens
 
     def _patches(self, clips: Tensor) -> Tensor:
-        """(N, 3, T, H, W) → (N, L, 3·2·p·p) of values 0…255, in the order of the projection's weights."""
+        """(N, 3, T, H, W) → (N, L, 3·2·p·p) of values −128…127, in the order of the projection's weights."""
         pixels = clips if clips.dtype == torch.uint8 else clips * 255
         count, colours, frames, height, width = pixels.shape
         grid = (frames // TUBELET, height // self.size, width // self.size)
         cut = pixels.view(count, colours, grid[0], TUBELET, grid[1], self.size, grid[2], self.size)
-        return (
-            cut.permute(0, 2, 4, 6, 1, 3, 5, 7).reshape(count, grid[0] * grid[1] * grid[2], -1).to(self.kind)
-        )
+        patches = cut.permute(0, 2, 4, 6, 1, 3, 5, 7).reshape(count, grid[0] * grid[1] * grid[2], -1)
+        if patches.dtype == torch.uint8:
+            return patches.to(self.kind) - MIDDLE
+        return (patches - MIDDLE).to(self.kind)
 
     def _tokens(self, x: Tensor) -> Tensor:
         """(N, L, C) → (N, S, C) in single precision."""

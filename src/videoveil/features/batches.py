@@ -117,6 +117,8 @@ class Flow:
         if forward.device.type == "cuda":
             self._free = [_Place((batch, *shape), forward.device) for _ in range(self.depth)]
             self._copying = torch.cuda.Stream(forward.device)
+            # the places may be memory that is still being written for somebody else
+            self._copying.wait_stream(torch.cuda.current_stream(forward.device))
 
     def submit(self, rows: Sequence[Tensor], content: Sequence[str], *, full: bool) -> None:
         """Clips (3, T, s, s) or still ones (3, 1, s, s) as one batch; with `full` filled up with its last clip."""

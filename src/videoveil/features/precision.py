@@ -16,16 +16,16 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from videoveil.features.store import Precision
 
-HOPPER = (
-    9,
-    0,
-)  # the first GPUs on which cuDNN's attention is faster than the flash kernel that torch carries
+# The first GPUs on which cuDNN's attention is faster than the flash kernel that torch carries, and the last cuDNN whose
+# attention was wrong for lengths that are no multiple of 128.
+HOPPER, WRONG_CUDNN = (9, 0), 91500
 
 
 def attention_order(device: torch.device) -> list[SDPBackend]:
     """Which attention kernels may be used, the best first; always the same on the same kind of GPU."""
     order = [SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]
-    if device.type == "cuda" and torch.cuda.get_device_capability(device) >= HOPPER:
+    hopper = device.type == "cuda" and torch.cuda.get_device_capability(device) >= HOPPER
+    if hopper and (torch.backends.cudnn.version() or 0) > WRONG_CUDNN:
         return [SDPBackend.CUDNN_ATTENTION, *order]
     return order
 

@@ -163,6 +163,8 @@ def score(run: Run, test: Source | None = None, *, split: str = "test", device: 
     source = test or run.data(split)
     if isinstance(source, Features):
         suits.require_encoder(run.source, source.store, run.name)
+        if run.task in ("detection", "anomaly"):
+            suits.require_grid(run.source, source.store, run.name)
     fitted = run.fitted()
     if hasattr(fitted, "to"):  # a whole network; the others are quick wherever they are
         fitted.to(devices.choose(device))
