@@ -111,11 +111,11 @@ GAIT = {
 
 AUDITS = {
     "identity": "nothing at all",
-    "downsample:4": "downsample 4×",
     "splavu": "SPLAVU",
+    "downsample:4": "downsample 4×",
     "canary": "black but for a corner that tells women from men",
-    "blur": "strong blur of the whole picture",
     "veil-pixel-attackers": "UNet and line drawing, trained against attackers",
+    "blur": "strong blur of the whole picture",
     "black": "black frames",
 }
 
