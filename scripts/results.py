@@ -289,6 +289,7 @@ TABLES = {
     "growth": Table("benchmarks.md", "benchmarks-growth", _growth, {}),
     "audits": Table("audit.md", "audits-twins", _audits, AUDITS),
     "latent": Table("latent.md", "latent-twins", _latent, {}),
+    "latent-more": Table("latent.md", "latent-more-twins", _latent, {}),
     "latent-keep": Table("latent.md", "latent-keep-twins", _latent, KEEP),
     "latent-unseen": Table("latent.md", "latent-unseen-twins", _unseen, {}),
     "gait": Table(
