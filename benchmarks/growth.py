@@ -112,7 +112,7 @@ def videos(folder: Path, sizes: Sequence[int], rounds: int) -> list[Point]:
 def clips(folder: Path, sizes: Sequence[int], rounds: int) -> list[Point]:
     import torch
 
-    from videoveil.anonymizers import Erase, latent
+    from videoveil.anonymizers import Keep, latent
 
     width, each = 256, 4
     generator = torch.Generator().manual_seed(0)
@@ -122,7 +122,7 @@ def clips(folder: Path, sizes: Sequence[int], rounds: int) -> list[Point]:
         rows = torch.randn(count, width, generator=generator)
         still = torch.randn(people, 2, width, generator=generator)
         owners = torch.arange(people).repeat_interleave(each)
-        anonymizer = latent(width, Erase(share=1 / 8, source="both"))
+        anonymizer = latent(width, Keep(share=1 / 8))
         return lambda: anonymizer.fit_from(rows, videos=still, owners=owners, actions=owners % 16)
 
     return measured(sizes, make, rounds)
