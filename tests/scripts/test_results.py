@@ -61,7 +61,7 @@ def test_a_changed_figure_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert results.page("latent.md") == (docs / "latent.md").read_text("utf-8")
     data = docs / "data" / "latent-twins.json"
     found = json.loads(data.read_text("utf-8"))
-    found["rows"]["erase both 1/8"]["static"][0]["value"] += 0.1
+    found["rows"]["erase static"]["static"][0]["value"] += 0.1
     data.write_text(json.dumps(found), "utf-8")
     assert results.page("latent.md") != (docs / "latent.md").read_text("utf-8")
 
