@@ -33,7 +33,8 @@ RISK = {
 UNMEASURED = {**RISK, "kind": "linkability", "risk": None, "main": None, "reason": "nobody is named"}
 
 
-def people(knows: float, seed: int) -> AttributeOutcome:
+def people(knows: float | np.ndarray, seed: int) -> AttributeOutcome:
+    """Attackers who know that much of everything, or of each attribute."""
     rng = np.random.default_rng(seed)
     truth = np.stack([np.arange(N) % 2, np.arange(N) // 2 % 2], 1).astype(float)
     return AttributeOutcome(
@@ -45,7 +46,7 @@ def right(share: float) -> MeanOutcome:
     return MeanOutcome("top1", IDS, (np.arange(N) < share * N).astype(float), np.full(N, 0.1))
 
 
-def metrics(left: float = 0.05, useful: float = 0.9) -> dict[str, Any]:
+def metrics(left: float | np.ndarray = 0.05, useful: float = 0.9) -> dict[str, Any]:
     questions: list[Question] = [
         question(
             "private attributes",
@@ -116,6 +117,16 @@ def test_failures_say_so_first() -> None:
     assert leaky.startswith("This anonymizer does not hide enough")
     assert "can no longer be recognised" in summary(metrics(useful=0.3))
     assert "✗ FAIL" in page(metrics(left=0.9))
+
+
+def test_an_average_does_not_hide_the_attribute_that_leaks() -> None:
+    found = metrics(left=np.array([0.9, 0.0]))
+    assert found["verdict"]["privacy"] == "FAIL"
+    said = summary(found)
+    assert said.startswith("This anonymizer does not hide enough")
+    assert " on average, and 100 % (100 to 100 %) of gender alone." in said
+    for evenly in (0.05, 0.9):
+        assert "alone" not in summary(metrics(left=evenly))
 
 
 def test_what_could_not_be_measured_is_no_verdict() -> None:

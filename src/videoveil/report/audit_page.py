@@ -104,10 +104,11 @@ def audit_page(
 
 def summary(metrics: Metrics) -> str:
     """The verdict in two sentences."""
-    verdict = metrics["verdict"]
+    verdict, limit = metrics["verdict"], metrics["rules"]["max_leakage"]
     worst = _worst(metrics)
+    alone = None if worst is None else _alone(worst, limit)
     failed = "does not hide enough: attackers still find too much"
-    if worst is not None and (worst["leakage"]["value"] or 0.0) <= metrics["rules"]["max_leakage"]:
+    if worst is not None and alone is None and (worst["leakage"]["value"] or 0.0) <= limit:
         failed = "has not been shown to hide enough"
     privacy = {
         "PASS": "hides enough of what the attackers of this audit look for",
@@ -119,7 +120,10 @@ def summary(metrics: Metrics) -> str:
         "FAIL": "what happens in the videos can no longer be recognised well enough",
         "NOT MEASURABLE": "whether the videos are still useful could not be measured",
     }[verdict["utility"]]
-    told = "" if worst is None else f" Leakage in the worst case: {_range(worst['leakage'])}."
+    told = "" if worst is None else f" Leakage in the worst case: {_range(worst['leakage'])}"
+    if alone is not None:
+        told += f" on average, and {_range(alone['leakage'])} of {alone['name']} alone"
+    told += "." if told else ""
     joint = "and" if verdict["privacy"] == verdict["utility"] else "but"
     if "NOT MEASURABLE" in (verdict["privacy"], verdict["utility"]):
         joint = "and"
@@ -129,6 +133,14 @@ def summary(metrics: Metrics) -> str:
 def _worst(metrics: Metrics) -> Mapping[str, Any] | None:
     known = [q for q in _questions(metrics, "attack") if q["judged"] and q["leakage"]["value"] is not None]
     return max(known, key=lambda q: q["leakage"]["value"], default=None)
+
+
+def _alone(question: Mapping[str, Any], limit: float) -> Mapping[str, Any] | None:
+    """The attribute that leaks most, where the average hides that it leaks more than is allowed."""
+    if (question["leakage"]["low"] or 0.0) > limit:
+        return None
+    shown = [part for part in question["parts"] if (part["leakage"]["low"] or 0.0) > limit]
+    return max(shown, key=lambda part: part["leakage"]["value"], default=None)
 
 
 def _questions(metrics: Metrics, role: str) -> list[Mapping[str, Any]]:
