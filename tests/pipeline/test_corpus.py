@@ -25,7 +25,7 @@ from videoveil.media.reader import open_video
 from videoveil.media.writer import VideoWriter
 from videoveil.pipeline.corpus import STATE, Corpus, bounds, work
 from videoveil.pipeline.local import run_local
-from videoveil.pipeline.manifest import read_manifest
+from videoveil.pipeline.manifest import Entry, read_manifest
 from videoveil.pipeline.options import Options
 
 
@@ -84,6 +84,49 @@ def test_frames_and_times_are_those_of_the_input_across_the_seams(archive: Path,
         assert [a.time for a, _ in pairs] == [b.time for _, b in pairs]
         assert all(np.abs(a.image.astype(int) - b.image).mean() > 1 for a, b in pairs)
     assert not list((tmp_path / "out" / STATE).rglob("parts/*/*"))
+
+
+def test_a_chunk_is_seen_only_once_everything_that_joining_needs_is_there(
+    archive: Path, tmp_path: Path
+) -> None:
+    """Another worker may join at the moment that the last chunk appears, or the one who made it may die then."""
+    corpus = of(archive, tmp_path / "out").prepared()
+    entry, anonymizer = corpus.entries[1], corpus.open()
+    corpus.do_plan(entry, anonymizer)
+    plan = corpus.plan_of(entry)
+    assert plan is not None
+    over, seen, bare = threading.Event(), set[Path](), set[Path]()
+
+    def watch() -> None:
+        while not over.is_set():
+            for part in {corpus.part(entry, n) for n in range(plan.chunks)} - seen:
+                if part.is_file():
+                    seen.add(part)
+                    bare.update({part} if not part.with_suffix(".json").is_file() else ())
+
+    thread = threading.Thread(target=watch)
+    thread.start()
+    for number in range(plan.chunks):
+        assert corpus.do_chunk(entry, plan, number, anonymizer)
+        while corpus.part(entry, number) not in seen:
+            time.sleep(0.001)
+    over.set()
+    thread.join()
+    assert len(seen) == plan.chunks > 1
+    assert not bare
+
+
+def test_the_first_reason_for_a_failure_stays(archive: Path, tmp_path: Path) -> None:
+    class Overtaken(Corpus):
+        """While this worker is at a chunk, another one fails at the same video and takes its folders away."""
+
+        def _chunk(self, entry: Entry, *_: object) -> bool:
+            self._fail(entry, "chunk 1: the disk is full")
+            raise FileNotFoundError(str(self.part(entry, 0)))
+
+    corpus = Overtaken(read_manifest(archive), tmp_path / "out", "downsample:4", chunk=20).prepared()
+    work(corpus)
+    assert {one.reason for one in corpus.report(1.0).failed} == {"chunk 1: the disk is full"}
 
 
 def by_one(archive: Path, out: Path) -> dict[str, bytes]:

@@ -8,7 +8,7 @@ video, one of its chunks, or joining its chunks. Everything that is known is in 
 
     OUT/.veil-corpus/corpus.json           what all workers agree on
     OUT/.veil-corpus/plans/ID.json         a video's chunks
-    OUT/.veil-corpus/parts/ID/N.mp4        a finished chunk, anonymized
+    OUT/.veil-corpus/parts/ID/N.mp4        a finished chunk, anonymized; N.json, there first, says what is black in it
     OUT/.veil-corpus/settled/ID.json       done, or why not
     OUT/NAME                               a finished video
 
@@ -298,14 +298,16 @@ class Corpus:
         from videoveil.pipeline.anonymize import Part, anonymize_file
 
         part = self.part(entry, number)
+        unseen = part.with_name(f"{number}.unseen.mp4")  # whoever sees the part may join it at once
         options = replace(self.options, audio=False)
         span = Part(*plan.span(number), plan.shift)
-        report = anonymize_file(entry.source, part, anonymizer, options, stop=stop, part=span)
+        report = anonymize_file(entry.source, unseen, anonymizer, options, stop=stop, part=span)
         if tuple(stamp(entry.source)) != plan.stamp:
-            part.unlink(missing_ok=True)
             raise UsageError(f"{entry.source}: was changed while the corpus was at work")
         black = [asdict(span) for span in report.black]
         files.write_json(part.with_suffix(".json"), black)
+        unseen.replace(part)
+        files.fsync_directory(part.parent)
         return True
 
     def _join(self, entry: Entry, plan: Plan, parts: Sequence[Path]) -> Settled:
@@ -323,12 +325,13 @@ class Corpus:
     def _attempt(self, entry: Entry, what: str, step: Any) -> Any:
         """Do it, unless it has killed its worker too often; a failure settles the video and is no error here."""
         count = self.state / "attempts" / entry.id / what
-        before = int(count.read_text()) if count.is_file() else 0
-        if before >= self.attempts:
-            self._fail(entry, f"{_words(what)} ended its worker {before} times")
-            return None
-        files.write_text(count, str(before + 1))
+        before = 0
         try:
+            before = int(count.read_text()) if count.is_file() else 0
+            if before >= self.attempts:
+                self._fail(entry, f"{_words(what)} ended its worker {before} times")
+                return None
+            files.write_text(count, str(before + 1))
             return step()
         except Stopped:  # nobody's fault: it does not count as an attempt
             files.write_text(count, str(before))
@@ -338,7 +341,9 @@ class Corpus:
         return None
 
     def _fail(self, entry: Entry, reason: str) -> None:
-        self._settle(entry, Settled(entry.name, entry.source, reason=reason))
+        """The first reason stays: whoever is at another chunk fails too, since the folder is taken away."""
+        if self.settled(entry) is None:
+            self._settle(entry, Settled(entry.name, entry.source, reason=reason))
 
     def _settle(self, entry: Entry, found: Settled) -> None:
         self.records.put("settled", entry.id, asdict(found))
