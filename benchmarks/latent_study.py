@@ -79,8 +79,7 @@ def work(job: Job) -> str:
 def render(job: Job) -> str:
     from videoveil.data import twins
 
-    if not (job.folder / job.twin / ".twin").is_file():
-        twins.make(job.twin, job.folder / job.twin, seed=job.seed, size=job.size, processes=job.processes)
+    twins.make(job.twin, job.folder / job.twin, seed=job.seed, size=job.size, processes=job.processes)
     return "rendered"
 
 

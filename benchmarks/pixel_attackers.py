@@ -105,8 +105,7 @@ def main() -> None:
     parser.add_argument("--json", type=Path)
     asked = parser.parse_args()
     root = asked.out / TWIN
-    if not (root / ".twin").is_file():
-        twins.make(TWIN, root, seed=SEED, size=asked.twin_size, processes=asked.processes)
+    twins.make(TWIN, root, seed=SEED, size=asked.twin_size, processes=asked.processes)  # what is there stays
     labels = lead_attributes(TWIN, root, seed=SEED, size=asked.twin_size)
     source = Clips(registry.load(TWIN, root))
     print(

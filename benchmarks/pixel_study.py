@@ -312,15 +312,10 @@ class Study:
 
     def run(self) -> None:
         for seed in self.seeds:
-            if not (self.out / f"seed{seed}" / ACTIONS / ".twin").is_file() or not self._rendered(seed):
-                print(work(replace(self.job(seed, "render"), workers=os.cpu_count() or 1)), flush=True)
-                files.write_text(self.out / f"seed{seed}" / "rendered", "")
+            print(work(replace(self.job(seed, "render"), workers=os.cpu_count() or 1)), flush=True)
         self.each(
             [job for row in (RAW, *self.chosen) for seed in self.seeds for job in self.missing(seed, row)]
         )
-
-    def _rendered(self, seed: int) -> bool:
-        return (self.out / f"seed{seed}" / "rendered").is_file()
 
     def each(self, jobs: Iterable[Job]) -> None:
         """In processes of their own, in this order; what a job makes possible comes after it."""

@@ -56,8 +56,7 @@ def features(task: str, folder: Path, seed: int, size: str) -> tuple[Features, f
     began = time.perf_counter()
     twin, _ = PLAN[task]
     root = folder / twin
-    if not (root / ".twin").is_file():
-        twins.make(twin, root, seed=seed, size=size, processes=2)
+    twins.make(twin, root, seed=seed, size=size, processes=2)  # what is there stays
     encoder = create("tiny")
     extract(
         data.load(twin, root),

@@ -8,11 +8,13 @@ from pathlib import Path
 import pytest
 
 from tests.tasks.make_store import action_store, grey_dataset, seen, unseen
+from videoveil import shipped
 from videoveil.anonymizers.card import Measurement, ModelCard
 from videoveil.errors import CheckpointError, UsageError
 from videoveil.tasks import heads
 from videoveil.tasks.action.network import ActionNetwork, NetworkConfig
 from videoveil.tasks.action.probe import ActionProbe, ProbeConfig
+from videoveil.tasks.anomaly import FittedAnomaly
 from videoveil.tasks.base import Clips
 from videoveil.tasks.runs import METRICS, MODEL, RUN, Run, score, train
 
@@ -103,3 +105,12 @@ def test_what_is_no_head_is_refused(run: Run, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="only heads on features are packed"):
         heads.pack(Run.open(tmp_path / "network"), tmp_path / "head", CARD)
     assert json.loads((run.folder / RUN).read_text())["source"]["store"]
+
+
+def test_what_a_batch_norm_counted_is_no_parameter() -> None:
+    head = Run.open(shipped.head_place("anomaly-tiny"))
+    fitted = head.fitted()
+    assert isinstance(fitted, FittedAnomaly)
+    learnt, counted = fitted.model.network.parameters(), dict(fitted.model.network.named_buffers())
+    assert counted
+    assert heads.parameters(head) == sum(one.numel() for one in learnt)

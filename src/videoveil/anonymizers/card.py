@@ -163,11 +163,11 @@ def card_of_latent(anonymizer: LatentAnonymizer) -> Account:
 
 
 def _usage(anonymizer: LatentAnonymizer) -> str:
-    key = ", key=NoiseKey.load('noise.key')" if anonymizer.wants_noise else ""
+    key = ', key=NoiseKey.load("noise.key")' if anonymizer.wants_noise else ""
     names = "LatentAnonymizer, NoiseKey, wrap" if key else "LatentAnonymizer, wrap"
     return (
         f"from videoveil.anonymizers import {names}\n\n"
-        f"anonymizer = LatentAnonymizer.from_pretrained('FOLDER or ORG/NAME'{key})\n"
+        f'anonymizer = LatentAnonymizer.from_pretrained("FOLDER or ORG/NAME"{key})\n'
         "veiled = wrap(encoder, anonymizer)\nfeatures = veiled(clips)"
     )
 

@@ -21,6 +21,7 @@ from videoveil.tasks.runs import MODEL, RUN, Run
 from videoveil.tasks.suits import network
 
 CARD = "README.md"
+COUNTED = ("running_mean", "running_var", "num_batches_tracked")
 FACTS = ("kind", "dataset", "split", "encoder", "recipe")  # of a source; where it was is nobody's business
 
 
@@ -53,12 +54,12 @@ def card_of(folder: str | Path) -> ModelCard:
 
 
 def parameters(head: Run) -> int:
-    """How many numbers were learnt."""
+    """How many numbers were learnt; what a batch norm has counted is not."""
     from safetensors import safe_open
 
     with safe_open(head.folder / MODEL, "np") as weights:
-        shapes = [weights.get_slice(name).get_shape() for name in weights.keys()]  # noqa: SIM118 (not a dict)
-    return sum(map(math.prod, shapes))
+        learnt = [name for name in weights.keys() if name.rpartition(".")[2] not in COUNTED]  # noqa: SIM118 (not a dict)
+        return sum(math.prod(weights.get_slice(name).get_shape()) for name in learnt)
 
 
 # --- the card -------------------------------------------------------------------------------------------------

@@ -37,12 +37,12 @@ def account(anonymizer: PixelAnonymizer) -> Account:
 
 
 def _usage(anonymizer: PixelAnonymizer) -> str:
-    key = ", key=NoiseKey.load('noise.key')" if anonymizer.wants_noise else ""
+    key = ', key=NoiseKey.load("noise.key")' if anonymizer.wants_noise else ""
     names = "NoiseKey, PixelAnonymizer" if key else "PixelAnonymizer"
     content = ", content=names_of_videos" if anonymizer.wants_content else ""
     return (
         f"from videoveil.anonymizers import {names}\n\n"
-        f"anonymizer = PixelAnonymizer.from_pretrained('FOLDER or ORG/NAME'{key})\n"
+        f'anonymizer = PixelAnonymizer.from_pretrained("FOLDER or ORG/NAME"{key})\n'
         f"safe = anonymizer(frames{content})  # (N, 3, H, W) or (N, 3, T, H, W), RGB, in [0, 1] or bytes"
     )
 
