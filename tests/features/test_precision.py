@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import pytest
 import torch
 from torch.nn.attention import SDPBackend
@@ -39,6 +42,32 @@ def test_a_block_has_its_arithmetic_and_gives_the_process_its_own_back(
     with pytest.raises(RuntimeError, match="inside"):
         fails()
     assert settings() == before
+
+
+NEWER = """
+import torch
+from videoveil.features.precision import arithmetic
+
+matmul, conv = torch.backends.cuda.matmul, torch.backends.cudnn.conv
+{how}
+before = matmul.fp32_precision, conv.fp32_precision
+for precision, inside in (("fp32", "ieee"), ("tf32", "tf32"), ("bf16", "ieee")):
+    with arithmetic(precision, torch.device("cpu")):
+        assert (matmul.fp32_precision, conv.fp32_precision) == (inside, inside)
+    assert (matmul.fp32_precision, conv.fp32_precision) == before
+"""
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        "torch.backends.fp32_precision = 'tf32'",
+        "matmul.fp32_precision, conv.fp32_precision = 'tf32', 'ieee'",
+    ],
+)
+def test_a_process_that_uses_the_newer_switches_of_torch_keeps_them(how: str) -> None:
+    """In a process of its own: there is no way back to the older ones."""
+    subprocess.run([sys.executable, "-c", NEWER.format(how=how)], check=True, timeout=300)
 
 
 def test_products_are_rounded_as_the_name_says() -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
+from typing import Any, cast
 
 import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
@@ -33,15 +34,35 @@ def attention_order(device: torch.device) -> list[SDPBackend]:
 @contextlib.contextmanager
 def arithmetic(precision: Precision, device: torch.device) -> Iterator[None]:
     """A block in which networks on `device` compute in `precision`; the process's own settings come back after it."""
-    matmul, cudnn = torch.backends.cuda.matmul, torch.backends.cudnn
-    before = matmul.allow_tf32, cudnn.allow_tf32
-    matmul.allow_tf32 = cudnn.allow_tf32 = precision == "tf32"
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(_rounded(precision == "tf32"))
+        if precision == "bf16":
+            stack.enter_context(torch.autocast(device.type, torch.bfloat16))
+            if device.type == "cuda":
+                stack.enter_context(sdpa_kernel(attention_order(device), set_priority=True))
+        yield
+
+
+@contextlib.contextmanager
+def _rounded(tf32: bool) -> Iterator[None]:
+    """Factors of products rounded or not. torch has two switches for that, and refuses to read the older one in a
+    process that has used the newer one."""
+    matmul, cudnn = (
+        torch.backends.cuda.matmul,
+        cast(Any, torch.backends.cudnn),
+    )  # whose `conv` no checker sees
     try:
-        with contextlib.ExitStack() as stack:
-            if precision == "bf16":
-                stack.enter_context(torch.autocast(device.type, torch.bfloat16))
-                if device.type == "cuda":
-                    stack.enter_context(sdpa_kernel(attention_order(device), set_priority=True))
+        older = matmul.allow_tf32, cudnn.allow_tf32
+    except RuntimeError:
+        newer = matmul.fp32_precision, cudnn.conv.fp32_precision
+        matmul.fp32_precision = cudnn.conv.fp32_precision = "tf32" if tf32 else "ieee"
+        try:
             yield
+        finally:
+            matmul.fp32_precision, cudnn.conv.fp32_precision = newer
+        return
+    matmul.allow_tf32 = cudnn.allow_tf32 = tf32
+    try:
+        yield
     finally:
-        matmul.allow_tf32, cudnn.allow_tf32 = before
+        matmul.allow_tf32, cudnn.allow_tf32 = older
