@@ -274,6 +274,18 @@ def test_scores_depend_neither_on_order_nor_on_company(films: Dataset, fitted: F
         assert np.array_equal(fitted.answers(alone)["tiny"].logits, mine)
 
 
+def test_a_video_is_anonymized_once_for_all_networks_that_look_at_it_alike(films: Dataset) -> None:
+    both = quick(networks=("tiny@own", "tiny@scratch"), epochs=1)
+    fitted = FrameAttack(both).fit(Clips(films, "train"), device="cpu")
+    noise = Changed("noise", 0.2)
+    together = fitted.answers(Clips(films, "test", noise))
+    assert len(noise.shapes) == len(films.split("test"))
+    for one in fitted.attackers:  # the slow way: each network by itself
+        alone = dataclasses.replace(fitted, attackers=(one,)).answers(Clips(films, "test", noise))
+        for name, said in alone.items():
+            assert np.array_equal(said.logits, together[name].logits)
+
+
 def test_a_global_random_state_is_left_alone(films: Dataset) -> None:
     torch.manual_seed(4)
     before = torch.get_rng_state()

@@ -10,6 +10,7 @@ import torch
 
 from videoveil.attacks.identity import IdentityConfig
 from videoveil.attacks.identity_networks import Alternating, Strangers, vectors
+from videoveil.attacks.pictures import HeldOut
 from videoveil.training.supervised import Batch, Batches
 
 CONFIG = IdentityConfig(networks=("mobilenet.v1-0.25",), size=32, frames=2)
@@ -34,23 +35,23 @@ def test_sources_take_turns_until_each_is_through() -> None:
 def test_vectors_have_length_one_and_do_not_depend_on_company() -> None:
     network = CONFIG.build("mobilenet.v1-0.25", "scratch", 2, 0).eval()
     pictures = torch.randint(0, 256, (3, 3, 2, 32, 32), dtype=torch.uint8)
-    found = vectors(network, pictures, None, 0)
+    found = vectors(network, [pictures / 255])
     assert np.linalg.norm(found, axis=1) == pytest.approx(np.ones(3))
-    assert np.allclose(found[:1], vectors(network, pictures[:1], None, 0), atol=1e-6)
+    assert np.allclose(found[:1], vectors(network, [pictures[:1] / 255]), atol=1e-6)
 
 
 def test_held_out_people_choose_the_epoch_and_one_alone_cannot() -> None:
     network = CONFIG.build("mobilenet.v1-0.25", "scratch", 2, 0).eval()
-    pictures = torch.randint(0, 256, (4, 3, 2, 32, 32), dtype=torch.uint8)
+    views = HeldOut(torch.randint(0, 256, (4, 3, 2, 32, 32), dtype=torch.uint8), None, 0)
     videos = np.arange(4)
-    judge = Strangers(pictures, np.array(["x", "x", "y", "y"]), videos, None, 0)
+    judge = Strangers(views, np.array(["x", "x", "y", "y"]), videos)
     value = judge.look(network, 0)["validation"]
     assert 0 < value <= 1
     assert judge.best == value
-    again = Strangers(pictures, judge.people, videos, None, 0)
+    again = Strangers(views, judge.people, videos)
     again.restore(judge.tensors(), [{"epoch": 0, "validation": value}])
     assert again.best == value
-    alone = Strangers(pictures, np.array(["x"] * 4), videos, None, 0)
+    alone = Strangers(views, np.array(["x"] * 4), videos)
     assert alone.look(network, 0) == {}
-    once = Strangers(pictures, np.array(["w", "x", "y", "z"]), videos, None, 0)
+    once = Strangers(views, np.array(["w", "x", "y", "z"]), videos)
     assert once.look(network, 0) == {}

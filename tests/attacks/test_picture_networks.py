@@ -10,6 +10,7 @@ import torch
 
 from videoveil.attacks.frames import ClipConfig, FrameConfig
 from videoveil.attacks.picture_networks import PictureAttacker, Validation, known_loss
+from videoveil.attacks.pictures import HeldOut
 from videoveil.encoders.registry import info
 
 
@@ -31,7 +32,8 @@ def test_the_loss_of_an_item_is_the_sum_over_what_is_known_of_it() -> None:
 
 
 def test_held_out_training_videos_choose_the_epoch() -> None:
-    judge = Validation(torch.zeros(2, 3, 1, 4, 4, dtype=torch.uint8), np.array([[0.0], [1.0]]), None, 0)
+    views = HeldOut(torch.zeros(2, 3, 1, 4, 4, dtype=torch.uint8), None, 0)
+    judge = Validation(views, np.array([[0.0], [1.0]]))
 
     class Says(torch.nn.Module):
         def __init__(self, gap: float):
@@ -46,10 +48,10 @@ def test_held_out_training_videos_choose_the_epoch() -> None:
         history.append({"epoch": epoch, "loss": 1.0, **judge.look(Says(gap), epoch)})
     assert [record["validation"] for record in history] == [0.5, 1.0, 1.0, 0.5]
     assert (judge.epoch, float(judge.state["gap"])) == (1, 2.0)  # the first of equals
-    again = Validation(judge.pictures, judge.truth, None, 0)
+    again = Validation(views, judge.truth)
     again.restore(judge.tensors(), history)
     assert (again.epoch, again.best, float(again.state["gap"])) == (1, 1.0, 2.0)
-    unknown = Validation(judge.pictures, np.full((2, 1), np.nan), None, 0)
+    unknown = Validation(views, np.full((2, 1), np.nan))
     assert unknown.look(Says(1.0), 0) == {}
     assert not unknown.state
 
@@ -57,7 +59,8 @@ def test_held_out_training_videos_choose_the_epoch() -> None:
 def test_where_no_epoch_could_be_judged_the_last_one_counts() -> None:
     config = FrameConfig(networks=("tiny",), size=16)
     network = config.build("tiny", "scratch", 1, 0)
-    judge = Validation(torch.zeros(1, 3, 1, 16, 16, dtype=torch.uint8), np.array([[np.nan]]), None, 0)
+    views = HeldOut(torch.zeros(1, 3, 1, 16, 16, dtype=torch.uint8), None, 0)
+    judge = Validation(views, np.array([[np.nan]]))
     history = [{"epoch": n, "loss": 1.0, **judge.look(network.eval(), n)} for n in range(3)]
     made = PictureAttacker.of("tiny", network, config.lens(network), judge, history)
     assert (made.epoch, made.chosen) == (2, network)

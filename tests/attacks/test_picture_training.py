@@ -52,4 +52,5 @@ def test_what_is_held_out_is_never_in_a_batch(films: Dataset, tmp_path: Path) ->
     seen = {id_ for batch in job.batches(lens).epoch(0, 0, 1, job.fabric.device) for id_ in batch.ids}
     assert seen <= {job.items[i].id for i in job.learn}
     judge = job.judge(lens)
-    assert len(judge.pictures) == len(judge.truth) == 5 * len(job.choose)
+    assert len(judge.views.pictures) == len(judge.truth) == 5 * len(job.choose)
+    assert job.judge(lens).views is judge.views  # veiled once for all networks

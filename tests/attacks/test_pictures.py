@@ -8,10 +8,12 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.attacks.pictures import people
-from videoveil.attacks.pictures import Answers, Lens, ahead, item_truth
+from tests.attacks.pictures import Changed, people
+from videoveil.attacks.pictures import Answers, HeldOut, Lens, ahead, item_truth, veiled
+from videoveil.features.pixels import PixelVeil
 from videoveil.media.reader import open_video
 from videoveil.media.transforms import preset
+from videoveil.training import seeds
 from videoveil.training.clip_batches import Frames
 
 
@@ -42,6 +44,24 @@ def test_pictures_are_the_test_transform_of_the_frames(
         frames = np.stack([frame.image for frame in video.frames()])
     for view, clip in zip(found, lens.places(len(frames)), strict=True):
         assert torch.equal(view, preset(lens.test, 12).evaluate(frames[list(clip.indices)]))
+
+
+def test_held_out_views_are_veiled_once_where_there_is_room_and_otherwise_every_time() -> None:
+    pictures = torch.randint(0, 256, (9, 3, 16, 6, 6), dtype=torch.uint8)
+    slow, cpu = [], torch.device("cpu")
+    for number, part in enumerate(pictures.split(4)):  # four clips of 16 frames are 64 pictures
+        with torch.random.fork_rng():
+            torch.manual_seed(seeds.number(seeds.number(7, "validation"), "noise", number))
+            slow.append((part / 255 + 0.3 * torch.randn(part.shape)).clamp(0, 1))
+    for room, times in ((4 * pictures.nbytes, 1), (4 * pictures.nbytes - 1, 3)):
+        noise = Changed("noise", 0.3)
+        views = HeldOut(pictures, PixelVeil(noise), 7, room)
+        for _ in range(3):
+            assert torch.equal(torch.cat(list(views.pieces(cpu))), torch.cat(slow))
+        assert len(noise.shapes) == 3 * times
+        assert not any(gradients for _, gradients in noise.modes)
+    raw = torch.cat(list(veiled(pictures, None, 0, cpu)))
+    assert torch.equal(raw, pictures / 255)
 
 
 def test_a_video_is_the_mean_of_its_views_and_true_in_half_of_the_known_ones() -> None:

@@ -40,7 +40,15 @@ from videoveil.attacks.picture_networks import (
     logits_of,
 )
 from videoveil.attacks.picture_training import Training
-from videoveil.attacks.pictures import Answers, FrameLabels, Lens, ahead, attribute_names, view_truth
+from videoveil.attacks.pictures import (
+    Answers,
+    FrameLabels,
+    Lens,
+    ahead,
+    attribute_names,
+    veiled,
+    view_truth,
+)
 from videoveil.data.records import Item
 from videoveil.encoders import Classifier, Encoder, create
 from videoveil.errors import CheckpointError, UsageError
@@ -255,13 +263,14 @@ class FittedPictureAttack:
         self, lens: Lens, item: Item, pictures: Tensor, veil: PixelVeil | None
     ) -> dict[str, np.ndarray]:
         """(views, k) of every network with this lens."""
-        seed = seeds.number(self.seed, "test", item.id)
-        return {
-            f"{one.title}{suffix}": logits_of(network, pictures, veil, seed)
+        asked = {
+            f"{one.title}{suffix}": network
             for one in self.attackers
             if one.lens == lens
             for suffix, network in one.networks().items()
         }
+        device = next(self.attackers[0].chosen.parameters()).device
+        return logits_of(asked, veiled(pictures, veil, seeds.number(self.seed, "test", item.id), device))
 
     def reports(self, test: Clips) -> dict[str, tuple[AttributeReport, AttributeReport]]:
         """Of single views and of whole videos, by network."""

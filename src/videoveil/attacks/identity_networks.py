@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -23,9 +23,9 @@ from torch import Tensor, nn
 
 from videoveil import files
 from videoveil.attacks.features import split
-from videoveil.attacks.picture_networks import CHUNK, FREE_TO_CHANGE, ready
+from videoveil.attacks.picture_networks import FREE_TO_CHANGE, ready
 from videoveil.attacks.picture_training import folder_name
-from videoveil.attacks.pictures import Lens, ahead
+from videoveil.attacks.pictures import HeldOut, Lens, ahead, veiled
 from videoveil.attacks.retrieval import cosine, precisions
 from videoveil.data.records import Item
 from videoveil.encoders import Classifier
@@ -41,24 +41,16 @@ if TYPE_CHECKING:
     from lightning.fabric import Fabric
 
     from videoveil.attacks.identity import Eye, IdentityAttack
-    from videoveil.features.pixels import PixelVeil
 
 FEW = 6  # people; of fewer none is held out, and the last epoch counts
 PEOPLE = "-people"  # of the name of a network that was taught
 
 
 @torch.no_grad()
-def vectors(network: Classifier, pictures: Tensor, veil: PixelVeil | None, seed: int) -> np.ndarray:
-    """(m, 3, T, s, s) uint8 → (m, d) float64 of length 1, in pieces whose cut depends on the shape alone."""
-    device = next(network.parameters()).device
-    found = []
-    for number, part in enumerate(pictures.split(max(1, CHUNK // pictures.shape[2]))):
-        views = part.to(device).float().div_(255)
-        if veil is not None:
-            views = veil(views, seed=seeds.number(seed, "noise", number))
-        features = nn.functional.normalize(network.with_features(views)[1].double(), dim=1)
-        found.append(features.cpu().numpy())
-    return np.concatenate(found)
+def vectors(network: Classifier, pieces: Iterable[Tensor]) -> np.ndarray:
+    """Pieces (…, 3, T, s, s) of m views in all → (m, d) float64 of length 1."""
+    found = [network.with_features(views)[1].double() for views in pieces]
+    return nn.functional.normalize(torch.cat(found), dim=1).cpu().numpy()
 
 
 @dataclass(frozen=True)
@@ -79,12 +71,12 @@ class Look:
             )
         wanted = [here[item.id] for item in items]
         check(wanted, Frames(), self.workers)
-        veil = source.veil()
+        veil, device = source.veil(), next(self.network.parameters()).device
         look = partial(self.lens.pictures, frames=Frames(side=2 * self.lens.size, paint=source.paint))
         rows = []
         for item, pictures in zip(wanted, ahead(wanted, look, self.workers)):
-            seed = seeds.number(self.seed, "test", item.id)
-            rows.append(vectors(self.network, pictures, veil, seed).mean(0))
+            pieces = veiled(pictures, veil, seeds.number(self.seed, "test", item.id), device)
+            rows.append(vectors(self.network, pieces).mean(0))
         return np.stack(rows)
 
 
@@ -109,11 +101,9 @@ class Alternating(Batches):
 class Strangers(Judge):
     """Chooses the epoch by how well held-out people are found; where nobody is seen twice, the last."""
 
-    pictures: Tensor  # (m, 3, T, s, s) uint8
+    views: HeldOut
     people: np.ndarray  # (m,) of str
     videos: np.ndarray  # (m,)
-    veil: PixelVeil | None
-    seed: int
     best: float = -math.inf
     state: dict[str, Tensor] = field(default_factory=dict)
 
@@ -124,7 +114,7 @@ class Strangers(Judge):
         there = (same & allowed).any(1)
         if not there.any() or len(np.unique(self.people)) < 2:
             return {}
-        x = vectors(network, self.pictures, self.veil, seeds.number(self.seed, "validation"))
+        x = vectors(network, self.views.pieces(next(network.parameters()).device))
         value = float(precisions(cosine(x, x)[there], same[there], allowed[there]).mean())
         if value > self.best:
             self.best = value
@@ -251,7 +241,10 @@ class Lessons:
         counts = [len(one) for one in pictures]
         people = np.repeat(self.people[self.choose], counts)
         videos = np.repeat(np.arange(len(items)), counts)
-        return Strangers(torch.cat(pictures), people, videos, source.veil(), self.seed)
+        alone = len(self.sources()) == 1  # else the frames of the other one have that memory
+        room = frames_memory(self.config.cache_gib / 2, self.fabric.device) if alone else 0
+        views = HeldOut(torch.cat(pictures), source.veil(), self.seed, room)
+        return Strangers(views, people, videos)
 
     def identity(self, title: str, begun: str) -> dict[str, Any]:
         """What must be the same for a network's lessons to be continued."""

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
+from typing import Any, ClassVar, Literal, get_args
 
 import numpy as np
 import torch
@@ -21,22 +21,17 @@ from torch import Tensor, nn
 from videoveil import devices
 from videoveil.attacks.losses import probabilities
 from videoveil.attacks.metrics import attribute_report
-from videoveil.attacks.pictures import Lens
+from videoveil.attacks.pictures import HeldOut, Lens
 from videoveil.encoders import Classifier, Encoder, create
 from videoveil.encoders.registry import EMBEDDED, resolve
 from videoveil.errors import UsageError
 from videoveil.media.transforms import preset
-from videoveil.training import seeds
 from videoveil.training.supervised import Judge, Optimizer, Plateau
-
-if TYPE_CHECKING:
-    from videoveil.features.pixels import PixelVeil
 
 Knowledge = Literal["fresh", "raw", "fine-tuned"]
 Pooling = Literal["mean", "attention"]
 
 SCRATCH, OWN = "scratch", "own"  # starts: random weights, those that come with the network
-CHUNK = 64  # pictures scored at once, clips by the number of their frames
 FREE_TO_CHANGE = (
     "cache_gib",
     "workers",
@@ -189,33 +184,28 @@ def known_loss(logits: Tensor, targets: Tensor) -> Tensor:
 
 
 @torch.no_grad()
-def logits_of(network: nn.Module, pictures: Tensor, veil: PixelVeil | None, seed: int) -> np.ndarray:
-    """(m, 3, T, s, s) uint8 → (m, k) float64, in pieces whose cut depends on the shape alone."""
-    device = next(network.parameters()).device
-    found = []
-    for number, part in enumerate(pictures.split(max(1, CHUNK // pictures.shape[2]))):
-        views = part.to(device).float().div_(255)
-        if veil is not None:
-            views = veil(views, seed=seeds.number(seed, "noise", number))
-        found.append(network(views).double().cpu().numpy())
-    return np.concatenate(found)
+def logits_of(networks: Mapping[str, nn.Module], pieces: Iterable[Tensor]) -> dict[str, np.ndarray]:
+    """Pieces (…, 3, T, s, s) of m views in all → (m, k) float64 of every network; all look at a piece in turn."""
+    found: dict[str, list[Tensor]] = {name: [] for name in networks}
+    for views in pieces:
+        for name, network in networks.items():
+            found[name].append(network(views).double())
+    return {name: torch.cat(rows).cpu().numpy() for name, rows in found.items()}
 
 
 @dataclass
 class Validation(Judge):
     """Chooses the epoch by cMAP over the views of held-out training videos; where that is undefined, the last."""
 
-    pictures: Tensor  # (m, 3, T, s, s) uint8
+    views: HeldOut
     truth: np.ndarray  # (m, k)
-    veil: PixelVeil | None
-    seed: int
     best: float = -math.inf
     epoch: int = -1
     state: dict[str, Tensor] = field(default_factory=dict)
 
     def look(self, network: nn.Module, epoch: int) -> dict[str, float]:
-        seed = seeds.number(self.seed, "validation")  # the same noise in every epoch
-        scores = probabilities(logits_of(network, self.pictures, self.veil, seed), True)
+        pieces = self.views.pieces(next(network.parameters()).device)
+        scores = probabilities(logits_of({"": network}, pieces)[""], True)
         value = attribute_report(self.truth, scores).cmap
         if value is None:
             return {}

@@ -21,7 +21,7 @@ from videoveil.attacks.picture_networks import (
     known_loss,
     ready,
 )
-from videoveil.attacks.pictures import Lens, ahead, attribute_names, item_truth
+from videoveil.attacks.pictures import HeldOut, Lens, ahead, attribute_names, item_truth
 from videoveil.encoders import Classifier, save
 from videoveil.errors import BadItems, UsageError
 from videoveil.media.transforms import preset
@@ -74,6 +74,7 @@ class Training:
             paint=train.paint,
         )
         check(self.items, self.frames, self.config.workers)
+        self._held_out: dict[Lens, tuple[HeldOut, np.ndarray]] = {}
 
     def network(self, network: str, start: str) -> Classifier:
         made = self.config.build(network, start, len(self.names), self.seed)
@@ -127,10 +128,15 @@ class Training:
         )
 
     def judge(self, lens: Lens) -> Validation:
-        items = [self.items[i] for i in self.choose]
-        pictures = [*ahead(items, partial(lens.pictures, frames=self.frames), self.config.workers)]
-        truth = np.repeat(self.truth[self.choose], [len(one) for one in pictures], axis=0)
-        return Validation(torch.cat(pictures), truth, self.veil, self.seed)
+        """On the same views for all networks that look at the held-out videos in the same way."""
+        if lens not in self._held_out:
+            items = [self.items[i] for i in self.choose]
+            pictures = [*ahead(items, partial(lens.pictures, frames=self.frames), self.config.workers)]
+            truth = np.repeat(self.truth[self.choose], [len(one) for one in pictures], axis=0)
+            others = sum(views.size for views, _ in self._held_out.values())
+            room = self.frames.limit - self.frames.used - others
+            self._held_out[lens] = HeldOut(torch.cat(pictures), self.veil, self.seed, room), truth
+        return Validation(*self._held_out[lens])
 
     def identity(self, name: str, start: str, begun: str) -> dict[str, Any]:
         """What must be the same for an attacker's run to be continued."""

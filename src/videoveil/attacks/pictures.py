@@ -5,9 +5,10 @@ Shapes: m views of n items, T frames of side s, k attributes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -18,8 +19,13 @@ from videoveil.data.records import Item
 from videoveil.errors import AnnotationError
 from videoveil.media import sampling
 from videoveil.media.transforms import preset
+from videoveil.training import seeds
 from videoveil.training.clip_batches import Frames
 
+if TYPE_CHECKING:
+    from videoveil.features.pixels import PixelVeil
+
+CHUNK = 64  # pictures that are veiled and scored at once, clips by the number of their frames
 FrameLabels = Callable[
     [Item, int], Mapping[str, int] | None
 ]  # attributes in one frame; None: nothing is known
@@ -66,6 +72,42 @@ def ahead(items: Sequence[Item], work: Callable[[Item], Tensor], workers: int) -
             if i + 2 * workers < len(items):
                 waiting.append(pool.submit(work, items[i + 2 * workers]))
             yield done
+
+
+@torch.no_grad()
+def veiled(pictures: Tensor, veil: PixelVeil | None, seed: int, device: torch.device) -> Iterator[Tensor]:
+    """(m, 3, T, s, s) uint8 → what comes through the veil, as floats on the device.
+
+    In pieces whose cut depends on the shape alone; noise comes from the seed.
+    """
+    for number, part in enumerate(pictures.split(max(1, CHUNK // pictures.shape[2]))):
+        views = part.to(device).float().div_(255)
+        yield views if veil is None else veil(views, seed=seeds.number(seed, "noise", number))
+
+
+@dataclass
+class HeldOut:
+    """Views of videos that are looked at after every epoch; veiled once where `room` bytes hold what comes out."""
+
+    pictures: Tensor  # (m, 3, T, s, s) uint8
+    veil: PixelVeil | None
+    seed: int
+    room: int = 0
+    _kept: list[Tensor] = field(default_factory=list)
+
+    @property
+    def size(self) -> int:
+        """Bytes of them as floats."""
+        return 4 * self.pictures.nbytes
+
+    def pieces(self, device: torch.device) -> Iterable[Tensor]:
+        """As `veiled` cuts them, with the same noise every time."""
+        if self._kept:
+            return self._kept
+        found = veiled(self.pictures, self.veil, seeds.number(self.seed, "validation"), device)
+        if self.size <= self.room:
+            self._kept = list(found)
+        return self._kept or found
 
 
 # --- what is known -------------------------------------------------------------------------------------------
