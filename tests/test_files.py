@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import errno
+import multiprocessing
 import os
 import signal
+import stat
 import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -76,3 +80,38 @@ def test_of_several_that_create_a_file_one_wins_and_nobody_sees_it_half_made(
     assert [name for name in seen if not name.startswith(".")] == ["store.json"], (
         "a stranger would take it for a file"
     )
+
+
+def test_without_links_a_file_is_still_created_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on a memory stick, where a key may be kept."""
+
+    def refused(*_: object) -> None:
+        raise PermissionError(errno.EPERM, "Operation not permitted")
+
+    monkeypatch.setattr(os, "link", refused)
+    assert files.create_text(tmp_path / "key", "one", mode=0o600)
+    assert not files.create_text(tmp_path / "key", "two", mode=0o600)
+    assert [path.name for path in tmp_path.iterdir()] == ["key"]
+    assert (tmp_path / "key").read_text() == "one"
+    assert stat.S_IMODE((tmp_path / "key").stat().st_mode) == 0o600
+
+
+def _create(path: Path, text: str, gate: Any, answers: Any) -> None:
+    gate.wait()
+    files.create_text(path, text)
+    answers.put(path.read_text())
+
+
+def test_processes_that_create_the_same_file_at_once_all_read_the_same(tmp_path: Path) -> None:
+    context = multiprocessing.get_context("fork")
+    for number in range(20):
+        gate, answers = context.Barrier(3), context.Queue()
+        path = tmp_path / str(number)
+        several = [context.Process(target=_create, args=(path, word * 9, gate, answers)) for word in "abc"]
+        for one in several:
+            one.start()
+        said = {answers.get(timeout=60) for _ in several}
+        for one in several:
+            one.join(60)
+        assert said == {path.read_text()}
+        assert len(path.read_text()) == 9

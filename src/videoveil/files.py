@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import hashlib
 import json
@@ -27,8 +28,7 @@ def atomic_path(destination: str | Path) -> Iterator[Path]:
     """
     destination = Path(destination)
     destination.parent.mkdir(parents=True, exist_ok=True)
-    unique = f"{_machine()}-{os.getpid()}-{secrets.token_hex(4)}"
-    temporary = destination.with_name(f"{TEMPORARY}{unique}{destination.suffix}")
+    temporary = _temporary(destination)
     try:
         yield temporary
         with open(temporary, "rb") as handle:
@@ -38,6 +38,11 @@ def atomic_path(destination: str | Path) -> Iterator[Path]:
         temporary.unlink(missing_ok=True)
         raise
     fsync_directory(destination.parent)
+
+
+def _temporary(destination: Path) -> Path:
+    unique = f"{_machine()}-{os.getpid()}-{secrets.token_hex(4)}"
+    return destination.with_name(f"{TEMPORARY}{unique}{destination.suffix}")
 
 
 def _machine() -> str:
@@ -107,22 +112,53 @@ def write_text(destination: str | Path, text: str) -> None:
 
 def write_json(destination: str | Path, value: Any) -> None:
     """Sorted keys and a final newline: equal values give equal bytes."""
-    write_text(destination, json.dumps(value, indent=1, sort_keys=True, ensure_ascii=False) + "\n")
+    write_text(destination, _json(value))
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, indent=1, sort_keys=True, ensure_ascii=False) + "\n"
 
 
 def create_json(destination: str | Path, value: Any) -> None:
-    """Write a JSON file unless there is one: of several that try at once, one wins and the others leave it alone.
+    """Write a JSON file unless there is one, as `create_text` does."""
+    create_text(destination, _json(value))
 
-    Until then it has a hidden name: whoever looks whether the folder is empty must not see it.
+
+def create_text(destination: str | Path, text: str, *, mode: int = 0o666) -> bool:
+    """Write a file unless there is one: of several that try at once, one wins and the others leave it alone.
+
+    Whether it was this one. Until it is whole it has a hidden name: whoever looks whether the folder is empty, or what
+    the file says, must not see half of it.
     """
     destination = Path(destination)
-    first = destination.with_name(f".{destination.name}.{secrets.token_hex(4)}")
-    write_json(first, value)
+    destination.parent.mkdir(parents=True, exist_ok=True)
+    temporary = _temporary(destination)
     try:
-        with contextlib.suppress(FileExistsError):
-            os.link(first, destination)
+        _write_new(temporary, text, mode)
+        _link(temporary, destination, text, mode)
+    except FileExistsError:
+        return False
     finally:
-        first.unlink()
+        temporary.unlink(missing_ok=True)
+    fsync_directory(destination.parent)
+    return True
+
+
+def _link(temporary: Path, destination: Path, text: str, mode: int) -> None:
+    try:
+        os.link(temporary, destination)
+    except OSError as error:
+        if error.errno not in (errno.EPERM, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK):
+            raise
+        _write_new(destination, text, mode)  # a file system without links, such as that of a memory stick
+
+
+def _write_new(path: Path, text: str, mode: int) -> None:
+    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+    with os.fdopen(handle, "w", encoding="utf-8") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
 
 
 def file_hash(path: str | Path) -> str:

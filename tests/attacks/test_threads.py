@@ -4,6 +4,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
+from threadpoolctl import threadpool_info, threadpool_limits
 
 from videoveil.attacks.threads import SMALL, one_thread
 
@@ -33,3 +34,19 @@ def test_small_work_has_one_thread_and_the_setting_comes_back() -> None:
 def _work(number: int) -> None:
     with one_thread(number):
         torch.randn(50, 50) @ torch.randn(50, 50)
+
+
+def test_work_that_overlaps_gives_the_threads_of_other_libraries_back() -> None:
+    def threads() -> set[int]:
+        return {pool["num_threads"] for pool in threadpool_info()}
+
+    with threadpool_limits(2):
+        before = threads()
+        first, second = one_thread(10), one_thread(10)
+        first.__enter__()
+        second.__enter__()
+        assert threads() == {1}
+        first.__exit__(None, None, None)
+        assert threads() == {1}, "the other one is still at work"
+        second.__exit__(None, None, None)
+        assert threads() == before

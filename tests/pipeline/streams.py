@@ -101,11 +101,6 @@ def paced(pieces: Sequence[bytes], *, rate: int = RATE, stall: tuple[int, float]
     return plan
 
 
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as one:
-        return int(one.getsockname()[1])
-
-
 class Receiver:
     """Somebody whom a stream is pushed to: a listening libav. `images` fill while it runs."""
 

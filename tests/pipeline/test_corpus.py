@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import os
 import shutil
@@ -10,6 +11,7 @@ import threading
 import time
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import psutil
@@ -104,7 +106,7 @@ def test_a_chunk_is_seen_only_once_everything_that_joining_needs_is_there(
                     seen.add(part)
                     bare.update({part} if not part.with_suffix(".json").is_file() else ())
 
-    thread = threading.Thread(target=watch)
+    thread = threading.Thread(target=watch, daemon=True)
     thread.start()
     for number in range(plan.chunks):
         assert corpus.do_chunk(entry, plan, number, anonymizer)
@@ -127,6 +129,36 @@ def test_the_first_reason_for_a_failure_stays(archive: Path, tmp_path: Path) -> 
     corpus = Overtaken(read_manifest(archive), tmp_path / "out", "downsample:4", chunk=20).prepared()
     work(corpus)
     assert {one.reason for one in corpus.report(1.0).failed} == {"chunk 1: the disk is full"}
+
+
+def test_no_chunk_of_a_settled_video_stays(archive: Path, tmp_path: Path) -> None:
+    class Overtaken(Corpus):
+        """While this worker is at a chunk, another one fails at the same video."""
+
+        def _chunk(self, entry: Entry, *rest: Any) -> bool:
+            self._fail(entry, "chunk 1: the disk is full")
+            return super()._chunk(entry, *rest)
+
+    corpus = Overtaken(read_manifest(archive), tmp_path / "out", "downsample:4", chunk=20).prepared()
+    work(corpus)
+    assert {one.reason for one in corpus.report(1.0).failed} == {"chunk 1: the disk is full"}
+    assert not list(corpus.state.glob("parts/*/*"))
+    (corpus.state / "parts" / corpus.entries[0].id).mkdir(
+        parents=True
+    )  # its worker was killed before it removed it
+    corpus.tidy()
+    assert not list(corpus.state.glob("parts/*"))
+
+
+def test_told_to_stop_when_everything_is_done_a_corpus_says_so(archive: Path, tmp_path: Path) -> None:
+    stop = threading.Event()
+
+    def tell(settled: int, total: int) -> None:
+        if settled == total:
+            stop.set()
+
+    report = run_local(of(archive, tmp_path / "out"), 1, progress=tell, stop=stop)
+    assert (report.exit_code, len(report.settled)) == (0, 3)
 
 
 def by_one(archive: Path, out: Path) -> dict[str, bytes]:
@@ -166,10 +198,17 @@ def test_workers_killed_in_the_middle_of_a_chunk_lose_nothing_and_do_nothing_twi
     assert not list((tmp_path / "wild").rglob(f"{files.TEMPORARY}*"))
 
 
+def written(parts: Path) -> list[Path]:
+    """Chunks that somebody is at; folders of settled videos disappear meanwhile."""
+    with contextlib.suppress(FileNotFoundError):
+        return list(parts.glob(f"*/{files.TEMPORARY}*.mp4"))
+    return []
+
+
 def kill_writers(parts: Path, times: int, over: threading.Event, killed: set[int]) -> None:
     """End so many of our children, each while it writes a chunk: its number is in the name of what it writes."""
     while not over.is_set() and len(killed) < times:
-        for path in parts.rglob(f"{files.TEMPORARY}*.mp4"):
+        for path in written(parts):
             pid = int(path.name.removeprefix(files.TEMPORARY).split("-")[1])
             ours = {child.pid for child in psutil.Process().children()}
             if pid in ours - killed and len(killed) < times:

@@ -2,6 +2,9 @@ from __future__ import annotations
 
 import json
 import os
+import signal
+import subprocess
+import sys
 import threading
 from dataclasses import replace
 from pathlib import Path
@@ -253,3 +256,26 @@ def test_a_file_that_another_process_has_claimed_is_left_to_it(tree: Path, tmp_p
     for name in one:
         assert sorted((one[name], other[name])) in (["done", "present"], ["other", "other"])
     assert set(made_in(out)) == MADE
+
+
+KILLED = """
+import os, signal, sys
+from videoveil import files
+from videoveil.anonymizers.named import open_anonymizer
+from videoveil.pipeline.folder import anonymize_folder
+
+files.file_hash = lambda path: os.kill(os.getpid(), signal.SIGKILL)  # what comes after the result, before its record
+anonymize_folder(sys.argv[1], sys.argv[2], open_anonymizer("blur"))
+"""
+
+
+def test_a_run_killed_between_a_result_and_its_record_goes_on(tmp_path: Path) -> None:
+    (tmp_path / "raw").mkdir()
+    films.coded(tmp_path / "raw" / "one.mp4", films.scenes(6))
+    command = [sys.executable, "-c", KILLED, str(tmp_path / "raw"), str(tmp_path / "out")]
+    assert subprocess.run(command, timeout=300).returncode == -signal.SIGKILL
+    assert (tmp_path / "out" / "one.mp4").is_file()
+    for state in ("done", "present"):
+        report = anonymize_folder(tmp_path / "raw", tmp_path / "out", open_anonymizer("blur"))
+        assert [result.state for result in report.files] == [state]
+    assert not list((tmp_path / "out" / OWN / "begun").iterdir())

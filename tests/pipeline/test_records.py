@@ -1,9 +1,11 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -85,3 +87,22 @@ def test_what_killed_processes_left_is_removed_at_any_depth_and_the_work_of_the_
         assert list(tmp_path.rglob(f"{files.TEMPORARY}*")) == [mine]
     assert (tmp_path / "deep" / "c.mp4").read_bytes() == b"c"
     assert tidy(tmp_path / "absent") == []
+
+
+def test_folders_that_disappear_meanwhile_are_passed_over(tmp_path: Path) -> None:
+    over = threading.Event()
+
+    def churn() -> None:
+        while not over.is_set():
+            for number in range(20):
+                (tmp_path / "parts" / str(number)).mkdir(parents=True, exist_ok=True)
+            shutil.rmtree(tmp_path / "parts", ignore_errors=True)
+
+    thread = threading.Thread(target=churn, daemon=True)
+    thread.start()
+    try:
+        for _ in range(300):
+            assert tidy(tmp_path) == []
+    finally:
+        over.set()
+        thread.join(60)

@@ -7,7 +7,6 @@ import http.client
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -20,6 +19,7 @@ from typing import Any
 import av
 import numpy as np
 
+from tests.ports import free_port
 from videoveil.data.theatre import cast, playwright, stage
 from videoveil.media.writer import VideoWriter
 from videoveil.pipeline import canaries
@@ -97,9 +97,7 @@ class Server:
     def __post_init__(self) -> None:
         self.data.mkdir(parents=True, exist_ok=True)
         self.log = self.data.with_name(f"{self.data.name}.log")
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            self.port = free.getsockname()[1]
+        self.port = free_port()
 
     def __enter__(self) -> Server:
         return self.start()
@@ -147,7 +145,7 @@ class Server:
         assert self.process.poll() is None, self.log.read_text()
         try:
             return self.ask("GET", "/health").status == 200 or not self.workers
-        except OSError:
+        except (OSError, http.client.HTTPException):
             return False
 
     def stop(self) -> None:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+import time
+from collections.abc import AsyncIterator, Callable, Coroutine
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from videoveil.serve.jobs import Jobs, QueueFull, on_disk
+from videoveil.serve.disk import on_disk
+from videoveil.serve.jobs import Jobs, QueueFull
 from videoveil.serve.settings import Model, Settings
 from videoveil.serve.store import REPORT, UPLOAD, VIDEO, Job, Store
 
@@ -126,5 +128,131 @@ def test_a_journal_that_cannot_be_written_still_costs_the_upload(
         assert jobs._end(replace(job, state="failed", reason="why")).state == "failed"
         assert not jobs.store.path(job.id, UPLOAD).exists()
         assert [one.state for one in jobs.store.load()] == ["failed"]
+
+    scene(tmp_path, play)
+
+
+async def nothing() -> None:
+    """There is no foreman to start or to stop."""
+
+
+def test_a_stop_while_the_end_of_a_job_is_written_down_leaves_it_done(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def play(jobs: Jobs) -> None:
+        loop, ending, clean = asyncio.get_running_loop(), asyncio.Event(), jobs.store.clean
+
+        async def work(*_: object, **__: object) -> AsyncIterator[dict[str, Any]]:
+            for name in (VIDEO, REPORT):
+                jobs.store.path(job.id, name).write_bytes(b"veiled")
+            yield {"done": {"frames": 1}}
+            yield {"exit": 0}
+
+        def slowly(one: str, keep: tuple[str, ...]) -> None:
+            loop.call_soon_threadsafe(ending.set)
+            time.sleep(0.1)  # a large upload takes its time to be deleted
+            clean(one, keep)
+
+        monkeypatch.setattr(jobs.crew, "work", work)
+        monkeypatch.setattr(jobs.crew, "start", nothing)
+        monkeypatch.setattr(jobs.crew, "stop", nothing)
+        monkeypatch.setattr(jobs.store, "clean", slowly)
+        await jobs.start()
+        job = uploaded(jobs)
+        await jobs.accept(job)
+        await ending.wait()
+        await jobs.stop()
+        assert jobs.store.read(job.id).state == "done"
+        assert jobs.store.path(job.id, VIDEO).read_bytes() == b"veiled"
+        assert not jobs.store.path(job.id, UPLOAD).exists()
+
+    scene(tmp_path, play)
+
+
+def test_a_stop_while_the_beginning_of_a_job_is_written_down_costs_no_try(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def play(jobs: Jobs) -> None:
+        loop, beginning, save = asyncio.get_running_loop(), asyncio.Event(), jobs.store.save
+
+        def slowly(one: Job) -> None:
+            if one.state == "running":
+                loop.call_soon_threadsafe(beginning.set)
+                time.sleep(0.1)
+            save(one)
+
+        monkeypatch.setattr(jobs.crew, "start", nothing)
+        monkeypatch.setattr(jobs.crew, "stop", nothing)
+        monkeypatch.setattr(jobs.store, "save", slowly)
+        await jobs.start()
+        job = uploaded(jobs)
+        await jobs.accept(job)
+        await beginning.wait()
+        await jobs.stop()
+        found = jobs.store.read(job.id)
+        assert (found.state, found.tries) == ("queued", 0)
+        assert jobs.store.path(job.id, UPLOAD).exists()
+
+    scene(tmp_path, play)
+
+
+def test_what_cannot_be_deleted_does_not_keep_the_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def play(jobs: Jobs) -> None:
+        stuck, other = [await jobs.accept(uploaded(jobs, created=0.0)) for _ in range(2)]
+        remove = jobs.store.remove
+
+        def fails(job: str) -> None:
+            if job == stuck.job.id:
+                raise OSError(30, "Read-only file system")
+            remove(job)
+
+        for live in (stuck, other):
+            live.job = replace(live.job, state="done", ended=0.0)
+        monkeypatch.setattr(jobs.store, "remove", fails)
+        await jobs.sweep(1e6)
+        assert not jobs.store.folder(other.job.id).exists()
+        assert jobs.store.folder(stuck.job.id).exists()
+        monkeypatch.setattr(jobs.store, "remove", remove)
+        await jobs.sweep(1e6)
+        assert not jobs.store.folder(stuck.job.id).exists()
+
+    scene(tmp_path, play)
+
+
+def test_a_job_that_has_just_been_taken_from_the_line_is_not_given_up(tmp_path: Path) -> None:
+    async def play(jobs: Jobs) -> None:
+        live = await jobs.accept(uploaded(jobs, created=0.0))
+        live.worker = asyncio.create_task(nothing())
+        await jobs.sweep(1e6)
+        assert jobs.store.path(live.job.id, UPLOAD).exists()
+        assert jobs.store.read(live.job.id).state == "queued"
+
+    scene(tmp_path, play)
+
+
+def test_a_disk_that_takes_no_journal_ends_the_job_and_not_the_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def play(jobs: Jobs) -> None:
+        save = jobs.store.save
+
+        def full(job: Job) -> None:
+            if job.state == "running":
+                raise OSError(28, "No space left on device")
+            save(job)
+
+        monkeypatch.setattr(jobs.crew, "start", nothing)
+        monkeypatch.setattr(jobs.crew, "stop", nothing)
+        monkeypatch.setattr(jobs.store, "save", full)
+        await jobs.start()
+        live = await jobs.accept(uploaded(jobs))
+        async with asyncio.timeout(30):
+            async for _ in jobs.changes(live, 0.1):
+                pass
+        await jobs.stop()
+        assert jobs.store.read(live.job.id).state == "failed"
+        assert not jobs.store.path(live.job.id, UPLOAD).exists()
 
     scene(tmp_path, play)

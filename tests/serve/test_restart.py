@@ -39,11 +39,11 @@ def workers(server: Server) -> list[psutil.Process]:
     return psutil.Process(server.process.pid).children(recursive=True)
 
 
-def test_queued_and_running_jobs_are_done_after_a_kill(server: Server, walk: Path, stroll: Path) -> None:
+def test_queued_and_running_jobs_are_done_after_a_kill(server: Server, walk: Path, long_walk: Path) -> None:
     there = {path.name for path in (server.data / "jobs").iterdir()}
     before = server.accepted(walk, "black")
     server.ended(before)
-    running = server.accepted(stroll)
+    running = server.accepted(long_walk)
     server.in_state(running, ("running",))
     waiting = [server.accepted(walk), server.accepted(walk, token=BERT)]
     half = _half_an_upload(server, walk)
@@ -122,10 +122,10 @@ def test_a_killed_worker_fails_its_job_and_no_other(server: Server, walk: Path, 
 
 
 def test_results_and_waiting_jobs_expire(tmp_path: Path, walk: Path) -> None:
-    with Server(tmp_path / "data", {"keep": 2.0, "sweep": 0.2}) as server:
+    with Server(tmp_path / "data", {"keep": 10.0, "sweep": 0.2}) as server:
         job = server.accepted(walk)
         end = server.ended(job)
         assert end["state"] == "done"
-        assert 0 < end["deleted_at"] - time.time() <= 2
+        assert 0 < end["deleted_at"] - time.time() <= 10
         server.until(lambda: server.ask("GET", f"/api/jobs/{job}").status == 404, 20, "it is deleted")
         assert [path.name for path in server.files()] == ["lock"]

@@ -20,7 +20,6 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-import os
 import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -30,6 +29,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from videoveil import files
 from videoveil.errors import UsageError
 
 BYTES = 32
@@ -64,12 +64,8 @@ class NoiseKey:
 
     def save(self, path: str | Path) -> None:
         """Write the key where only this user can read it; an existing file is never replaced."""
-        try:
-            handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        except FileExistsError:
-            raise UsageError(f"{path}: exists; a key that is replaced cannot be had back") from None
-        with os.fdopen(handle, "w", encoding="ascii") as file:
-            file.write(self._secret.hex() + "\n")
+        if not files.create_text(path, self._secret.hex() + "\n", mode=0o600):
+            raise UsageError(f"{path}: exists; a key that is replaced cannot be had back")
 
     def fingerprint(self) -> str:
         """Names the key without telling it: for the provenance of exported features."""

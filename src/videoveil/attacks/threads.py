@@ -18,27 +18,27 @@ SMALL = 4_000_000  # numbers in a feature matrix up to which one thread is used
 _LOCK = threading.Lock()
 _inside = 0
 _before = 1
+_pools: threadpool_limits | None = None
 
 
 @contextlib.contextmanager
 def one_thread(numbers: int) -> Iterator[None]:
     """One thread for torch, BLAS and OpenMP inside, where the work is small; what was set before is set again after."""
-    global _inside, _before
+    global _inside, _before, _pools
     if numbers > SMALL:
         yield
         return
-    with (
-        _LOCK
-    ):  # torch's setting belongs to the process: the first one in remembers it, the last one out restores it
+    with _LOCK:  # settings of the process: the first one in remembers them, the last one out restores them
         if _inside == 0:
-            _before = torch.get_num_threads()
+            _before, _pools = torch.get_num_threads(), threadpool_limits(1)
         _inside += 1
     torch.set_num_threads(1)
     try:
-        with threadpool_limits(1):
-            yield
+        yield
     finally:
         with _LOCK:
             _inside -= 1
             if _inside == 0:
                 torch.set_num_threads(_before)
+                assert _pools is not None
+                _pools.restore_original_limits()

@@ -160,11 +160,9 @@ class Audit:
         """Refuse a folder that holds another audit."""
         mine = {"data": self.data, "anonymizer": self.sides["anonymized"], "seed": self.settings.seed}
         path = self.out / IDENTITY
-        if path.is_file():
-            if json.loads(path.read_text("utf-8")) != mine:
-                raise UsageError(f"{self.out}: holds the audit of something else; choose another --out")
-            return
-        files.write_json(path, mine)
+        files.create_json(path, mine)
+        if json.loads(path.read_text("utf-8")) != mine:
+            raise UsageError(f"{self.out}: holds the audit of something else; choose another --out")
 
     def _able(self) -> tuple[list[Participant], list[LeftOut]]:
         """Those that the data allow, and why others do not take part."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 from typing import Annotated
 
@@ -10,6 +11,7 @@ import typer
 from videoveil.commands.arguments import Device, EightBit, Json, NoiseKeyFile, Options, Pixels
 from videoveil.commands.loading import pixel_anonymizer
 from videoveil.commands.terminal import Bar, clips_bar, options, print_json
+from videoveil.errors import UsageError
 
 
 def extract(
@@ -105,7 +107,8 @@ def anonymize_features(
     secret = None
     if key is not None:
         if not key.exists():
-            NoiseKey.generate().save(key)
+            with contextlib.suppress(UsageError):  # another process was quicker
+                NoiseKey.generate().save(key)
         secret = NoiseKey.load(key)
     loaded = LatentAnonymizer.from_pretrained(shipped.place(anonymizer), key=secret)
     with Bar("anonymizing", "{} rows", quiet=as_json) as advance:

@@ -236,6 +236,9 @@ class Corpus:
     def tidy(self) -> None:
         """Remove what killed workers left, beside the results too."""
         tidy(self.destination)
+        for entry in self.entries:
+            if self.settled(entry) is not None:
+                self._clear(entry)
 
     # --- pieces of work: each does nothing where it is done or somebody else is at it -------------------------
 
@@ -256,6 +259,8 @@ class Corpus:
             if not owned or part.is_file() or self.settled(entry) is not None:
                 return False
             self._attempt(entry, str(number), lambda: self._chunk(entry, plan, number, anonymizer, stop))
+            if self.settled(entry) is not None:  # somebody else failed at it meanwhile
+                self._clear(entry)
             return True
 
     def do_join(self, entry: Entry, plan: Plan) -> bool:
@@ -347,6 +352,10 @@ class Corpus:
 
     def _settle(self, entry: Entry, found: Settled) -> None:
         self.records.put("settled", entry.id, asdict(found))
+        self._clear(entry)
+
+    def _clear(self, entry: Entry) -> None:
+        """Remove what only unsettled videos need."""
         shutil.rmtree(self.state / "parts" / entry.id, ignore_errors=True)
         shutil.rmtree(self.state / "attempts" / entry.id, ignore_errors=True)
 

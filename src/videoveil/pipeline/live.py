@@ -380,7 +380,8 @@ class _Run:
         if shown.checked.reason:
             self.report.black_frames += 1
             self.spans.add(number, shown.checked.reason, shown.checked.failed)
-            self.report.failed_frames += shown.checked.failed and fresh is not None
+            with self.change:
+                self.report.failed_frames += shown.checked.failed and fresh is not None
         return shown.checked.image
 
     def _drop_ready(self) -> None:

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
+from videoveil import files
 from videoveil.errors import UsageError, WriteFailed
 from videoveil.pipeline.options import Options
 
@@ -104,10 +105,15 @@ class SegmentSink:
         self._segments = self._frames = 0
         self._writer: VideoWriter | None = None
         self._first = 0
+        self._name = contextlib.ExitStack()
 
     def open(self, width: int, height: int, rate: Fraction) -> None:
         self._size, self._step = (width, height), 1 / rate
         self._length = max(1, round(self.seconds * rate))
+        mine = self._name.enter_context(files.claim(self.path.with_name(f".{self.path.name}.live")))
+        if not mine:
+            self._name.close()
+            raise UsageError(f"{self.name}: another run writes segments of that name; choose another one")
         self._number = self._next_number()
 
     def write(self, tick: int, image: np.ndarray) -> None:
@@ -121,12 +127,14 @@ class SegmentSink:
     def close(self) -> None:
         if self._writer is not None:
             self._release()
+        self._name.close()
 
     def abandon(self) -> None:
         if self._writer is not None:
             stopped = UsageError("abandoned")
             self._writer.__exit__(type(stopped), stopped, None)
             self._writer = None
+        self._name.close()
 
     def facts(self) -> dict[str, Any]:
         return {"segments": self._segments, "frames": self._frames, "last": self.written[-1:]}

@@ -40,27 +40,30 @@ class Lag:
 
     A reader that is slow to start, or a network that was held up, hands out many pictures at once, most of them old.
     Their times tell: the picture that came quickest, of the last few seconds, is taken for one that came at once, and
-    all others are as old as they are behind it.
+    all others are as old as they are behind it. One thread may ask while another one tells.
     """
 
     def __init__(self, window: float = 10.0):
         self._window = window
+        self._lock = threading.Lock()
         self._quickest: deque[tuple[float, float]] = deque()  # (arrival, arrival − time), delays increasing
         self._last = -math.inf
 
     def arrived(self, now: float, at: float) -> None:
-        if at < self._last:  # the source started its clock anew
-            self._quickest.clear()
-        self._last, delay = at, now - at
-        while self._quickest and self._quickest[-1][1] >= delay:
-            self._quickest.pop()
-        self._quickest.append((now, delay))
-        while self._quickest[0][0] < now - self._window:
-            self._quickest.popleft()
+        with self._lock:
+            if at < self._last:  # the source started its clock anew
+                self._quickest.clear()
+            self._last, delay = at, now - at
+            while self._quickest and self._quickest[-1][1] >= delay:
+                self._quickest.pop()
+            self._quickest.append((now, delay))
+            while self._quickest[0][0] < now - self._window:
+                self._quickest.popleft()
 
     def came(self, at: float) -> float:
         """When a picture of that time was there, by what is known now."""
-        return at + self._quickest[0][1]
+        with self._lock:
+            return at + self._quickest[0][1]
 
 
 @dataclass(frozen=True, slots=True)

@@ -51,11 +51,11 @@ def run_local(
             if progress is not None:
                 progress(_settled(ready), len(ready.entries))
             stop.wait(LOOK_SECONDS)
-        unfinished = crew.busy()
     finally:
         crew.end()
     ready.tidy()
-    if unfinished:
+    if _settled(ready) < len(ready.entries):
+        ready.forgive()  # workers that were told to stop, or were killed for it, were not ended by their work
         raise ready.stopped()
     return ready.report(time.perf_counter() - began, died)
 

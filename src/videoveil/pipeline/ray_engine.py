@@ -114,7 +114,7 @@ def _watched(work: Callable[[], bool], stop: threading.Event, leave: Callable[[]
             return found.result(timeout=RETRY_SECONDS)
         except TimeoutError:
             if found.done():
-                raise
+                return found.result()
     leave()
     with contextlib.suppress(Exception):
         found.result(timeout=LEAVE_SECONDS)

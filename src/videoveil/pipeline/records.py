@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -60,7 +61,9 @@ def stamp(path: str | Path) -> list[int]:
 
 def tidy(folder: Path) -> list[Path]:
     """Remove what killed processes left anywhere below `folder`; what living ones are at stays."""
-    left = [p for p in folder.rglob(f"{files.TEMPORARY}*") if p.is_file() and not files.owner_alive(p)]
+    # `rglob` fails where a folder is removed meanwhile, `walk` passes over it
+    names = (Path(at, name) for at, _, inside in os.walk(folder) for name in inside)
+    left = [p for p in names if p.name.startswith(files.TEMPORARY) and not files.owner_alive(p)]
     for path in left:
         path.unlink(missing_ok=True)
     return left

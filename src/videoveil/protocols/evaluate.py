@@ -137,10 +137,10 @@ def _require_data(protocol: Evaluation, request: Request) -> None:
 
 def _claim(out: Path, protocol: Evaluation) -> None:
     path = out / CLAIM
-    if not path.is_file():
-        if out.is_dir() and any(not p.name.startswith(".") for p in out.iterdir()):
-            raise UsageError(f"{out}: is not empty and no evaluation; choose a new folder")
-        files.create_json(path, {"format": FORMAT, "protocol": protocol.name})
+    taken = out.is_dir() and any(not p.name.startswith(".") for p in out.iterdir())
+    if taken and not path.is_file():  # in this order: an evaluation claims its folder first
+        raise UsageError(f"{out}: is not empty and no evaluation; choose a new folder")
+    files.create_json(path, {"format": FORMAT, "protocol": protocol.name})
     there = json.loads(path.read_text("utf-8"))
     if there.get("protocol") != protocol.name:
         raise UsageError(f"{out}: holds an evaluation of {there.get('protocol')}; choose another folder")

@@ -70,7 +70,8 @@ class Crew:
         loop = asyncio.get_running_loop()
         end = loop.time() + seconds
         try:
-            await asyncio.wait_for(self._ready.wait(), min(seconds, READY))
+            async with asyncio.timeout(min(seconds, READY)):  # `wait_for` can swallow a cancel
+                await self._ready.wait()
         except TimeoutError:
             raise Lost from None
         self._next += 1
@@ -80,7 +81,8 @@ class Crew:
         try:
             self._send({**order, "task": task})
             while not ended:
-                message = await asyncio.wait_for(heard.get(), min(stall, end - loop.time()))
+                async with asyncio.timeout(min(stall, end - loop.time())):
+                    message = await heard.get()
                 if message is None:
                     raise Lost
                 ended = "exit" in message

@@ -15,19 +15,19 @@ import contextlib
 import logging
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from videoveil.serve.crew import Crew, Lost
+from videoveil.serve.disk import on_disk
 from videoveil.serve.limits import Places
 from videoveil.serve.line import Line
 from videoveil.serve.settings import Settings
 from videoveil.serve.store import ANOMALY, JOURNAL, LOCK, REPORT, UPLOAD, VIDEO, Job, Store
 
 log = logging.getLogger("videoveil.serve")
-Result = TypeVar("Result")
 TO_DO = (JOURNAL, LOCK, UPLOAD)  # what a job has before it is worked on; the lock may be held a moment longer
 
 
@@ -239,7 +239,12 @@ class Jobs:
                 live.worker = None
 
     async def _requeue(self, live: Live) -> None:
-        if live.job.state == "running" and not live.deleted:
+        """What the journal says counts: a beginning or an end may have been written that nobody heard of."""
+        if live.deleted:
+            return
+        with contextlib.suppress(OSError, ValueError):  # without a journal memory must do
+            live.job = await on_disk(self.store.read, live.job.id)
+        if live.job.state == "running":
             await on_disk(self.store.clean, live.job.id, TO_DO)
             live.job = replace(live.job, state="queued", began=None, tries=live.job.tries - 1)
             await on_disk(self.store.save, live.job)
@@ -247,11 +252,11 @@ class Jobs:
     async def _work(self, live: Live) -> None:
         """One job, from the line to its end. Whatever goes wrong is the end of this job only."""
         job = replace(live.job, state="running", tries=live.job.tries + 1, began=time.time())
-        await on_disk(self.store.save, job)
-        live.stage, live.progress = "starting", None
-        await self._tell(live, job)
         self._running += 1
         try:
+            await on_disk(self.store.save, job)
+            live.stage, live.progress = "starting", None
+            await self._tell(live, job)
             job = await self._worked(live)
         except asyncio.CancelledError:
             raise
@@ -339,28 +344,22 @@ class Jobs:
 
     async def sweep(self, now: float) -> None:
         """Delete what was kept long enough; give up what waited too long."""
-        keep = self.settings.keep
         for live in list(self._live.values()):
-            job = live.job
-            if job.has_ended and now - (job.ended or job.created) > keep:
-                await self.delete(live)
-            elif job.state == "queued" and now - job.created > keep:
-                self._line.drop(job.owner, job.id)
-                reason = f"it did not get its turn within {keep / 3600:g} hours"
-                job = await on_disk(self._end, replace(job, state="failed", reason=reason))
-                self._count(job)
-                await self._tell(live, job)
+            try:
+                await self._sweep_one(live, now)
+            except OSError as error:  # the others must not stay for it; it is tried again next time
+                log.error("job %s cannot be deleted: %s", live.job.id, error.strerror)
 
-
-async def on_disk(step: Callable[..., Result], *arguments: Any) -> Result:
-    """A step on the disk in a thread. Once begun it is finished, even if nobody waits for it any more: a journal that
-    is written after its job was deleted would bring the job back."""
-    task = asyncio.ensure_future(asyncio.to_thread(step, *arguments))
-    try:
-        return await asyncio.shield(task)
-    except asyncio.CancelledError:
-        await asyncio.wait([task])
-        raise
+    async def _sweep_one(self, live: Live, now: float) -> None:
+        job, keep = live.job, self.settings.keep
+        if job.has_ended and now - (job.ended or job.created) > keep:
+            await self.delete(live)
+        elif job.state == "queued" and live.worker is None and now - job.created > keep:
+            self._line.drop(job.owner, job.id)
+            reason = f"it did not get its turn within {keep / 3600:g} hours"
+            job = await on_disk(self._end, replace(job, state="failed", reason=reason))
+            self._count(job)
+            await self._tell(live, job)
 
 
 def _text(path: Path | None) -> str | None:

@@ -115,9 +115,13 @@ class Store:
         """Every job whose journal was begun; folders without one are uploads that never began, and go."""
         for folder in sorted((self.root / "jobs").iterdir()):
             try:
-                yield Job.from_json(json.loads((folder / JOURNAL).read_text("utf-8")))
+                yield self.read(folder.name)
             except (OSError, ValueError):
                 self._discard(folder)
+
+    def read(self, job: str) -> Job:
+        """As its journal says."""
+        return Job.from_json(json.loads(self.path(job, JOURNAL).read_text("utf-8")))
 
     def drop_upload(self, job: str) -> None:
         """Delete the raw video; it need not be there."""

@@ -20,6 +20,7 @@ from starlette.requests import ClientDisconnect, Request
 
 from videoveil.errors import ContainerNotAllowed
 from videoveil.media.sniff import HEAD, sniff
+from videoveil.serve.disk import on_disk
 from videoveil.serve.limits import Pace
 
 if TYPE_CHECKING:
@@ -64,7 +65,7 @@ class Sink:
             self._look()
         if self._known and self._pending and (last or len(self._pending) >= PIECE):
             data, self._pending = self._pending, bytearray()
-            await asyncio.to_thread(self._write, data)
+            await on_disk(self._write, data)
 
     def close(self) -> None:
         if self._handle >= 0:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import os
-import socket
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ import torch
 from torch import nn
 
 from tests.forked import start_processes
+from tests.ports import free_port
 from tests.tasks.make_store import (
     ACTIONS,
     WIDTH,
@@ -292,10 +292,7 @@ def _one_of_two(rank: int, root: str, destination: str, port: int, config: Probe
 def test_two_processes_learn_what_one_learns(tmp_path: Path) -> None:
     store = action_store(tmp_path / "store", train=25)  # the last step has one video for two processes
     alone = train(seen(store), QUICK, seed=2)
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    start_processes(_one_of_two, (str(store.root), str(tmp_path / "run"), port, QUICK), nprocs=2)
+    start_processes(_one_of_two, (str(store.root), str(tmp_path / "run"), free_port(), QUICK), nprocs=2)
     shared = FittedProbe.load(tmp_path / "run" / MODEL)
     torch.testing.assert_close(shared.layer.weight, alone.layer.weight, atol=1e-6, rtol=1e-5)
     torch.testing.assert_close(shared.layer.bias, alone.layer.bias, atol=1e-6, rtol=1e-5)

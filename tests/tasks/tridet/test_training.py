@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
-import socket
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ import pytest
 import torch
 
 from tests.forked import start_processes
+from tests.ports import free_port
 from videoveil import _torchvision  # noqa: F401 - must come before lightning
 from videoveil.errors import CheckpointError, Diverged, UsageError
 from videoveil.tasks.tridet import FittedTriDet, TriDetConfig, evaluate, fit, truth_of, uniform_detections
@@ -222,10 +222,7 @@ def _one_of_two(rank: int, destination: str, port: int, config: TriDetConfig) ->
 def test_two_processes_learn_what_one_learns(tmp_path: Path) -> None:
     config = small(batch_size=4, warmup_epochs=1, cosine_epochs=1)
     alone = fit(some_videos(5), CLASSES, config, seed=2, device="cpu")
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    start_processes(_one_of_two, (str(tmp_path), port, config), nprocs=2)
+    start_processes(_one_of_two, (str(tmp_path), free_port(), config), nprocs=2)
     shared = FittedTriDet.load(tmp_path / MODEL)
     for name, value in weights_of(alone).items():
         torch.testing.assert_close(weights_of(shared)[name], value, atol=2e-4, rtol=1e-3)

@@ -143,15 +143,12 @@ def _mark(twin: Twin, root: Path) -> None:
     marker = root / MARKER
     plays = hashlib.sha256(repr([(shot.path, shot.play) for shot in twin.shots()]).encode()).hexdigest()
     mine = f"{twin.name} {plays}\n"
-    if marker.is_file():
-        if marker.read_text("utf-8") != mine:
-            raise UsageError(
-                f"{root}: holds another twin ({marker.read_text('utf-8').split()[0]}, other seed or size)"
-            )
-        return
-    if root.is_dir() and any(root.iterdir()):
+    taken = root.is_dir() and any(not path.name.startswith(".") for path in root.iterdir())
+    if taken and not marker.is_file():  # in this order: whoever renders marks the folder first
         raise UsageError(f"{root}: is not empty; a twin needs a folder of its own")
-    files.write_text(marker, mine)
+    files.create_text(marker, mine)
+    if (there := marker.read_text("utf-8")) != mine:
+        raise UsageError(f"{root}: holds another twin ({there.split()[0]}, other seed or size)")
 
 
 def _render_one(shot: Reel | Still, root: Path) -> int:
