@@ -312,6 +312,8 @@ class Study:
 
     def run(self) -> None:
         for seed in self.seeds:
+            if not any(self.missing(seed, row) for row in (RAW, *self.chosen)):
+                continue
             print(work(replace(self.job(seed, "render"), workers=os.cpu_count() or 1)), flush=True)
         self.each(
             [job for row in (RAW, *self.chosen) for seed in self.seeds for job in self.missing(seed, row)]

@@ -71,15 +71,23 @@ def test_of_several_that_create_a_file_one_wins_and_nobody_sees_it_half_made(
         seen.extend(path.name for path in tmp_path.iterdir())
         link(first, destination)
 
+    def too_late(first: Path, destination: Path) -> None:
+        destination.write_text("somebody was quicker\n")
+        link(first, destination)
+
     monkeypatch.setattr(os, "link", look)
     for value in (1, 2):
         files.create_json(tmp_path / "store.json", value)
     assert [path.name for path in tmp_path.iterdir()] == ["store.json"]
     assert (tmp_path / "store.json").read_text() == "1\n"
-    assert len(seen) == 3
-    assert [name for name in seen if not name.startswith(".")] == ["store.json"], (
-        "a stranger would take it for a file"
+    assert len(seen) == 1
+    assert seen[0].startswith(files.TEMPORARY), (
+        "a stranger would take it for a file, and nobody would remove it"
     )
+    monkeypatch.setattr(os, "link", too_late)
+    assert not files.create_text(tmp_path / "other", "mine\n")
+    assert (tmp_path / "other").read_text() == "somebody was quicker\n"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["other", "store.json"]
 
 
 def test_without_links_a_file_is_still_created_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -97,7 +105,7 @@ def test_without_links_a_file_is_still_created_once(tmp_path: Path, monkeypatch:
 
 
 def _create(path: Path, text: str, gate: Any, answers: Any) -> None:
-    gate.wait()
+    gate.wait(60)
     files.create_text(path, text)
     answers.put(path.read_text())
 
@@ -107,7 +115,8 @@ def test_processes_that_create_the_same_file_at_once_all_read_the_same(tmp_path:
     for number in range(20):
         gate, answers = context.Barrier(3), context.Queue()
         path = tmp_path / str(number)
-        several = [context.Process(target=_create, args=(path, word * 9, gate, answers)) for word in "abc"]
+        work = [(path, word * 9, gate, answers) for word in "abc"]
+        several = [context.Process(target=_create, args=one, daemon=True) for one in work]
         for one in several:
             one.start()
         said = {answers.get(timeout=60) for _ in several}

@@ -128,9 +128,11 @@ def create_text(destination: str | Path, text: str, *, mode: int = 0o666) -> boo
     """Write a file unless there is one: of several that try at once, one wins and the others leave it alone.
 
     Whether it was this one. Until it is whole it has a hidden name: whoever looks whether the folder is empty, or what
-    the file says, must not see half of it.
+    the file says, must not see half of it (on a file system without links he may, for a moment).
     """
     destination = Path(destination)
+    if os.path.lexists(destination):
+        return False
     destination.parent.mkdir(parents=True, exist_ok=True)
     temporary = _temporary(destination)
     try:
@@ -155,10 +157,14 @@ def _link(temporary: Path, destination: Path, text: str, mode: int) -> None:
 
 def _write_new(path: Path, text: str, mode: int) -> None:
     handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
-    with os.fdopen(handle, "w", encoding="utf-8") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+    except BaseException:
+        path.unlink(missing_ok=True)
+        raise
 
 
 def file_hash(path: str | Path) -> str:

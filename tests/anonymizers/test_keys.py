@@ -120,6 +120,8 @@ def test_a_key_survives_its_file_which_only_its_owner_reads(tmp_path: Path) -> N
     with pytest.raises(UsageError, match="exists"):
         KEY.save(path)
     assert NoiseKey.load(path).fingerprint() == key.fingerprint()
+    with pytest.raises(UsageError, match="its folder does not exist"):
+        KEY.save(tmp_path / "mistyped" / "noise.key")
 
 
 def test_damaged_keys_are_refused_without_being_shown(tmp_path: Path) -> None:

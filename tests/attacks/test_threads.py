@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -34,6 +35,22 @@ def test_small_work_has_one_thread_and_the_setting_comes_back() -> None:
 def _work(number: int) -> None:
     with one_thread(number):
         torch.randn(50, 50) @ torch.randn(50, 50)
+
+
+def test_every_one_of_several_threads_has_one_thread_inside() -> None:
+    both, inside = threading.Barrier(2), list[int]()
+
+    def work(_: int) -> None:
+        with one_thread(10):
+            both.wait(60)
+            inside.extend(pool["num_threads"] for pool in threadpool_info())
+            both.wait(60)
+
+    before = [pool["num_threads"] for pool in threadpool_info()]
+    with ThreadPoolExecutor(2) as pool:
+        list(pool.map(work, range(2)))
+    assert set(inside) == {1}
+    assert [pool["num_threads"] for pool in threadpool_info()] == before
 
 
 def test_work_that_overlaps_gives_the_threads_of_other_libraries_back() -> None:

@@ -50,11 +50,12 @@ from videoveil.features.precision import arithmetic
 
 matmul, conv = torch.backends.cuda.matmul, torch.backends.cudnn.conv
 {how}
-before = matmul.fp32_precision, conv.fp32_precision
+rnn = torch.backends.cudnn.rnn
+before = matmul.fp32_precision, conv.fp32_precision, rnn.fp32_precision
 for precision, inside in (("fp32", "ieee"), ("tf32", "tf32"), ("bf16", "ieee")):
     with arithmetic(precision, torch.device("cpu")):
-        assert (matmul.fp32_precision, conv.fp32_precision) == (inside, inside)
-    assert (matmul.fp32_precision, conv.fp32_precision) == before
+        assert (matmul.fp32_precision, conv.fp32_precision, rnn.fp32_precision) == (inside,) * 3
+    assert (matmul.fp32_precision, conv.fp32_precision, rnn.fp32_precision) == before
 """
 
 

@@ -111,6 +111,7 @@ def test_a_chunk_is_seen_only_once_everything_that_joining_needs_is_there(
     for number in range(plan.chunks):
         assert corpus.do_chunk(entry, plan, number, anonymizer)
         while corpus.part(entry, number) not in seen:
+            assert thread.is_alive()
             time.sleep(0.001)
     over.set()
     thread.join()

@@ -8,6 +8,7 @@ import sys
 import threading
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -24,6 +25,7 @@ from videoveil.media.reader import open_video
 from videoveil.pipeline.errors import Stopped
 from videoveil.pipeline.folder import OWN, anonymize_folder
 from videoveil.pipeline.options import Options
+from videoveil.pipeline.records import Records
 from videoveil.pipeline.report import FolderProgress
 
 
@@ -278,4 +280,38 @@ def test_a_run_killed_between_a_result_and_its_record_goes_on(tmp_path: Path) ->
     for state in ("done", "present"):
         report = anonymize_folder(tmp_path / "raw", tmp_path / "out", open_anonymizer("blur"))
         assert [result.state for result in report.files] == [state]
-    assert not list((tmp_path / "out" / OWN / "begun").iterdir())
+    assert not list((tmp_path / "out" / OWN / "made").iterdir())
+
+
+def test_a_file_that_somebody_put_there_after_a_killed_run_is_not_taken_for_ours(tmp_path: Path) -> None:
+    (tmp_path / "raw").mkdir()
+    films.coded(tmp_path / "raw" / "one.mp4", films.scenes(6))
+    command = [sys.executable, "-c", KILLED, str(tmp_path / "raw"), str(tmp_path / "out")]
+    assert subprocess.run(command, timeout=300).returncode == -signal.SIGKILL
+    (tmp_path / "out" / "one.mp4").write_bytes(b"somebody's")
+    report = anonymize_folder(tmp_path / "raw", tmp_path / "out", open_anonymizer("blur"))
+    assert [result.state for result in report.files] == ["failed"]
+    assert "no record says what made it" in report.files[0].reason
+    assert (tmp_path / "out" / "one.mp4").read_bytes() == b"somebody's"
+
+
+def test_a_disk_that_is_full_after_the_result_does_not_keep_it_from_going_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "raw").mkdir()
+    films.coded(tmp_path / "raw" / "one.mp4", films.scenes(6))
+    put = Records.put
+
+    def full(self: Records, kind: str, name: str, value: dict[str, Any]) -> None:
+        if kind == refused:
+            raise OSError(28, "No space left on device")
+        put(self, kind, name, value)
+
+    for refused in ("made", "done"):
+        out = tmp_path / refused
+        with monkeypatch.context() as patch:
+            patch.setattr(Records, "put", full)
+            report = anonymize_folder(tmp_path / "raw", out, open_anonymizer("blur"))
+        assert [(result.state, "No space" in result.reason) for result in report.files] == [("failed", True)]
+        report = anonymize_folder(tmp_path / "raw", out, open_anonymizer("blur"))
+        assert [result.state for result in report.files] == ["done"]

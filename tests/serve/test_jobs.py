@@ -254,5 +254,45 @@ def test_a_disk_that_takes_no_journal_ends_the_job_and_not_the_line(
         await jobs.stop()
         assert jobs.store.read(live.job.id).state == "failed"
         assert not jobs.store.path(live.job.id, UPLOAD).exists()
+        assert jobs.seconds == 0.0, "nobody worked on it"
+
+    scene(tmp_path, play)
+
+
+def test_a_job_that_its_owner_deletes_while_others_are_swept_does_not_come_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def play(jobs: Jobs) -> None:
+        first, second = [await jobs.accept(uploaded(jobs, created=0.0)) for _ in range(2)]
+        first.job = replace(first.job, state="done", ended=0.0)
+        loop, removing, remove = asyncio.get_running_loop(), asyncio.Event(), jobs.store.remove
+
+        def slowly(job: str) -> None:
+            if job == first.job.id:
+                loop.call_soon_threadsafe(removing.set)
+                time.sleep(0.1)
+            remove(job)
+
+        monkeypatch.setattr(jobs.store, "remove", slowly)
+        sweep = asyncio.create_task(jobs.sweep(1e6))
+        await removing.wait()
+        await jobs.delete(second)
+        await sweep
+        assert not jobs.store.folder(second.job.id).exists()
+        # and one that is being given up at that moment
+        third = await jobs.accept(uploaded(jobs, created=0.0))
+        ending, save = asyncio.Event(), jobs.store.save
+
+        def written(job: Job) -> None:
+            loop.call_soon_threadsafe(ending.set)
+            time.sleep(0.1)
+            save(job)
+
+        monkeypatch.setattr(jobs.store, "save", written)
+        sweep = asyncio.create_task(jobs.sweep(1e6))
+        await ending.wait()
+        await jobs.delete(third)
+        await sweep
+        assert not jobs.store.folder(third.job.id).exists()
 
     scene(tmp_path, play)

@@ -64,6 +64,8 @@ class NoiseKey:
 
     def save(self, path: str | Path) -> None:
         """Write the key where only this user can read it; an existing file is never replaced."""
+        if not Path(path).parent.is_dir():
+            raise UsageError(f"{path}: its folder does not exist; make it first")
         if not files.create_text(path, self._secret.hex() + "\n", mode=0o600):
             raise UsageError(f"{path}: exists; a key that is replaced cannot be had back")
 

@@ -178,10 +178,11 @@ class Lessons:
     def teach(self, network: Classifier, title: str, lens: Lens, progress: Progress | None) -> Classifier:
         begun = network.encoder.content_hash()
         network = ready(network, self.fabric.device)
-        judge = self.judge(lens)
+        batches = Alternating([self.batches(source, lens) for source in self.sources()])
+        judge = self.judge(lens)  # after the frames have taken their memory
         loop = Loop(
             network,
-            Alternating([self.batches(source, lens) for source in self.sources()]),
+            batches,
             cross_entropy,
             self.config,
             self.seed,

@@ -133,7 +133,7 @@ class Training:
             items = [self.items[i] for i in self.choose]
             pictures = [*ahead(items, partial(lens.pictures, frames=self.frames), self.config.workers)]
             truth = np.repeat(self.truth[self.choose], [len(one) for one in pictures], axis=0)
-            others = sum(views.size for views, _ in self._held_out.values())
+            others = sum(views.taken for views, _ in self._held_out.values())
             room = self.frames.limit - self.frames.used - others
             self._held_out[lens] = HeldOut(torch.cat(pictures), self.veil, self.seed, room), truth
         return Validation(*self._held_out[lens])

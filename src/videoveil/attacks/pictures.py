@@ -96,18 +96,20 @@ class HeldOut:
     _kept: list[Tensor] = field(default_factory=list)
 
     @property
-    def size(self) -> int:
-        """Bytes of them as floats."""
-        return 4 * self.pictures.nbytes
+    def taken(self) -> int:
+        """Bytes of the room that they take, as floats."""
+        size = 4 * self.pictures.nbytes
+        return size if size <= self.room else 0
 
     def pieces(self, device: torch.device) -> Iterable[Tensor]:
         """As `veiled` cuts them, with the same noise every time."""
-        if self._kept:
+        if self._kept and self._kept[0].device == device:
             return self._kept
         found = veiled(self.pictures, self.veil, seeds.number(self.seed, "validation"), device)
-        if self.size <= self.room:
-            self._kept = list(found)
-        return self._kept or found
+        if not self.taken:
+            return found
+        self._kept = list(found)
+        return self._kept
 
 
 # --- what is known -------------------------------------------------------------------------------------------

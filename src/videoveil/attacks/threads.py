@@ -30,11 +30,12 @@ def one_thread(numbers: int) -> Iterator[None]:
         return
     with _LOCK:  # settings of the process: the first one in remembers them, the last one out restores them
         if _inside == 0:
-            _before, _pools = torch.get_num_threads(), threadpool_limits(1)
+            _before, _pools = torch.get_num_threads(), threadpool_limits(1, user_api="blas")
         _inside += 1
     torch.set_num_threads(1)
     try:
-        yield
+        with threadpool_limits(1, user_api="openmp"):  # of which every thread has a number of its own
+            yield
     finally:
         with _LOCK:
             _inside -= 1

@@ -54,12 +54,15 @@ def _rounded(tf32: bool) -> Iterator[None]:
     try:
         older = matmul.allow_tf32, cudnn.allow_tf32
     except RuntimeError:
-        newer = matmul.fp32_precision, cudnn.conv.fp32_precision
-        matmul.fp32_precision = cudnn.conv.fp32_precision = "tf32" if tf32 else "ieee"
+        switches = (matmul, cudnn.conv, cudnn.rnn)
+        newer = [one.fp32_precision for one in switches]
         try:
+            for one in switches:
+                one.fp32_precision = "tf32" if tf32 else "ieee"
             yield
         finally:
-            matmul.fp32_precision, cudnn.conv.fp32_precision = newer
+            for one, value in zip(switches, newer):
+                one.fp32_precision = value  # what it read, be it inherited from a wider switch or its own
         return
     matmul.allow_tf32 = cudnn.allow_tf32 = tf32
     try:

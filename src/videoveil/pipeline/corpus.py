@@ -20,6 +20,7 @@ the chunk it is at as if it had never begun.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import shutil
 import threading
@@ -330,16 +331,15 @@ class Corpus:
     def _attempt(self, entry: Entry, what: str, step: Any) -> Any:
         """Do it, unless it has killed its worker too often; a failure settles the video and is no error here."""
         count = self.state / "attempts" / entry.id / what
-        before = 0
+        before = _counted(count)
+        if before >= self.attempts:
+            self._fail(entry, f"{_words(what)} ended its worker {before} times")
+            return None
+        _count(count, before + 1)
         try:
-            before = int(count.read_text()) if count.is_file() else 0
-            if before >= self.attempts:
-                self._fail(entry, f"{_words(what)} ended its worker {before} times")
-                return None
-            files.write_text(count, str(before + 1))
             return step()
         except Stopped:  # nobody's fault: it does not count as an attempt
-            files.write_text(count, str(before))
+            _count(count, before)
             raise
         except Exception as error:  # whatever it was, the other videos go on
             self._fail(entry, f"{_words(what)}: {told(error)}")
@@ -372,6 +372,19 @@ def _engine(anonymizer: Any, size: tuple[int, int], options: Options) -> EngineN
         return "torch" if options.engine == "auto" else options.engine
     found: EngineName = Workshop().worker(anonymizer, size, None, options).facts()["name"]
     return found
+
+
+def _counted(path: Path) -> int:
+    try:
+        return int(path.read_text())
+    except (OSError, ValueError):
+        return 0
+
+
+def _count(path: Path, number: int) -> None:
+    """Counts are taken away with the last chunk of a video, or when another run was stopped: no reason to fail."""
+    with contextlib.suppress(OSError):
+        files.write_text(path, str(number))
 
 
 def _words(what: str) -> str:

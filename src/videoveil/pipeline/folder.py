@@ -214,30 +214,34 @@ class _FolderRun:
         known = self.records.get("done", job.id)
         if known is not None and self._still_true(known, job, before):
             return FileResult(job.place, str(job.target), "present")
-        begun = self.records.get("begun", job.id) is not None  # and its record was not reached: it is ours
-        if known is None and job.target.exists() and not begun:
+        if known is None and job.target.exists() and not self._made(job):
             raise UsageError(
                 f"{job.target}: exists and no record says what made it; remove it or choose another folder"
             )
         # of another anonymizer or another input: not what is asked for now
         job.target.unlink(missing_ok=True)
-        self.records.put("begun", job.id, {"place": job.place})
         self.records.drop("done", job.id)
+        report = self._run(job)
+        output = stamp(job.target)
         try:
-            report = self._run(job)
-            if stamp(job.path) != before:
-                job.target.unlink()
-                raise UsageError(f"{job.path}: was changed while it was being read; run again")
-            value = {
-                "place": job.place,
-                "input": {"hash": files.file_hash(job.path), "stamp": before},
-                "output": stamp(job.target),
-                **self.made_by,
-            }
-            self.records.put("done", job.id, value)
-        finally:
-            self.records.drop("begun", job.id)
+            self.records.put("made", job.id, {"output": output})  # it is ours, should the rest not be reached
+        except BaseException:
+            job.target.unlink()
+            raise
+        if stamp(job.path) != before:
+            job.target.unlink()
+            raise UsageError(f"{job.path}: was changed while it was being read; run again")
+        read = {"hash": files.file_hash(job.path), "stamp": before}
+        self.records.put(
+            "done", job.id, {"place": job.place, "input": read, "output": output, **self.made_by}
+        )
+        self.records.drop("made", job.id)
         return FileResult(job.place, str(job.target), "done", report=report.to_json())
+
+    def _made(self, job: Job) -> bool:
+        """Whether a run that did not reach its record left this very file."""
+        made = self.records.get("made", job.id)
+        return made is not None and job.target.is_file() and made.get("output") == stamp(job.target)
 
     def _still_true(self, known: dict[str, Any], job: Job, now: list[int]) -> bool:
         """Whether a record tells of this very input, this anonymizer, these options and the file that is there."""

@@ -124,7 +124,7 @@ class _Run:
         outlets: list[Outlet] = []
         try:
             if self._wait_for_first():
-                outlets = self._open_sinks()
+                self._open_sinks(outlets)
                 self._tick(outlets, tell)
         except BaseException as error:
             self._fall(error)
@@ -297,13 +297,11 @@ class _Run:
                     self.report.error = f"no picture came from {self.source}: {reason}"
                 return False
 
-    def _open_sinks(self) -> list[Outlet]:
-        outlets = []
+    def _open_sinks(self, outlets: list[Outlet]) -> None:
         for sink in self.sinks:
             sink.before_release = self._look
             sink.open(self.shape[1], self.shape[0], self.rate)
             outlets.append(Outlet(sink, max(2, self.room), self._fall))
-        return outlets
 
     def _look(self) -> None:
         """Before anything becomes final: the anonymizer is what it was."""

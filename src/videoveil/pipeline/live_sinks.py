@@ -110,11 +110,15 @@ class SegmentSink:
     def open(self, width: int, height: int, rate: Fraction) -> None:
         self._size, self._step = (width, height), 1 / rate
         self._length = max(1, round(self.seconds * rate))
+        if not (self._claim() or self._claim()):  # a run that is just ending takes its lock along
+            raise UsageError(f"{self.name}: another run writes segments of that name; choose another one")
+        self._number = self._next_number()
+
+    def _claim(self) -> bool:
         mine = self._name.enter_context(files.claim(self.path.with_name(f".{self.path.name}.live")))
         if not mine:
             self._name.close()
-            raise UsageError(f"{self.name}: another run writes segments of that name; choose another one")
-        self._number = self._next_number()
+        return mine
 
     def write(self, tick: int, image: np.ndarray) -> None:
         if self._writer is not None and tick - self._first >= self._length:

@@ -55,7 +55,6 @@ def run_local(
         crew.end()
     ready.tidy()
     if _settled(ready) < len(ready.entries):
-        ready.forgive()  # workers that were told to stop, or were killed for it, were not ended by their work
         raise ready.stopped()
     return ready.report(time.perf_counter() - began, died)
 

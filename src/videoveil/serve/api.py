@@ -25,7 +25,8 @@ from videoveil.serve.answers import (
     job_answer,
 )
 from videoveil.serve.crew import Lost
-from videoveil.serve.jobs import Live, QueueFull, on_disk
+from videoveil.serve.disk import on_disk
+from videoveil.serve.jobs import Live, QueueFull
 from videoveil.serve.limits import Full, Pace, Rate
 from videoveil.serve.metrics import TYPE, by, metric
 from videoveil.serve.service import Service

@@ -277,7 +277,8 @@ class Jobs:
     def _count(self, job: Job) -> None:
         if job.has_ended:
             self.ended[job.state] += 1
-            self.seconds += (job.ended or 0.0) - (job.began or 0.0)
+            if job.began is not None:
+                self.seconds += (job.ended or job.began) - job.began
         else:
             self._line.add(job.owner, job.id, first=True)
 
@@ -352,14 +353,30 @@ class Jobs:
 
     async def _sweep_one(self, live: Live, now: float) -> None:
         job, keep = live.job, self.settings.keep
-        if job.has_ended and now - (job.ended or job.created) > keep:
+        if self._live.get(job.id) is not live:
+            return  # its owner has deleted it meanwhile
+        if live.deleted or (job.has_ended and now - (job.ended or job.created) > keep):
             await self.delete(live)
         elif job.state == "queued" and live.worker is None and now - job.created > keep:
             self._line.drop(job.owner, job.id)
-            reason = f"it did not get its turn within {keep / 3600:g} hours"
-            job = await on_disk(self._end, replace(job, state="failed", reason=reason))
-            self._count(job)
-            await self._tell(live, job)
+            live.worker = task = asyncio.create_task(
+                self._give_up(live)
+            )  # whoever deletes the job waits for it
+            try:
+                await asyncio.wait([task])
+            except asyncio.CancelledError:  # the server stops; it has begun to write, and is waited for
+                await asyncio.wait([task])
+                raise
+            finally:
+                live.worker = None
+            if not task.cancelled():
+                task.result()
+
+    async def _give_up(self, live: Live) -> None:
+        reason = f"it did not get its turn within {self.settings.keep / 3600:g} hours"
+        job = await on_disk(self._end, replace(live.job, state="failed", reason=reason))
+        self._count(job)
+        await self._tell(live, job)
 
 
 def _text(path: Path | None) -> str | None:
