@@ -217,7 +217,8 @@ class Server:
     # --- what is on the disk ---
 
     def files(self) -> Iterator[Path]:
-        yield from (path for path in self.data.rglob("*") if path.is_file())
+        """`rglob` would fail where a folder is deleted meanwhile."""
+        yield from (Path(at, name) for at, _, names in os.walk(self.data) for name in names)
 
     def leaks(self, secret: int = SECRET) -> dict[str, list[int]]:
         """Files with raw frames in them: below the data folder, in the temporary folder, and the log."""

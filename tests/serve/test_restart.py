@@ -128,4 +128,4 @@ def test_results_and_waiting_jobs_expire(tmp_path: Path, walk: Path) -> None:
         assert end["state"] == "done"
         assert 0 < end["deleted_at"] - time.time() <= 10
         server.until(lambda: server.ask("GET", f"/api/jobs/{job}").status == 404, 20, "it is deleted")
-        assert [path.name for path in server.files()] == ["lock"]
+        server.until(lambda: [path.name for path in server.files()] == ["lock"], 20, "its files are too")
