@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 
-from videoveil.serve.disk import on_disk
 from videoveil.serve.jobs import Jobs, QueueFull
 from videoveil.serve.settings import Model, Settings
 from videoveil.serve.store import REPORT, UPLOAD, VIDEO, Job, Store
@@ -91,27 +90,6 @@ def test_room_in_the_line_is_kept_while_an_upload_lasts(tmp_path: Path) -> None:
     scene(tmp_path, play, queue=2, queue_per_token=1)
 
 
-def test_a_step_on_disk_is_finished_even_if_nobody_waits(tmp_path: Path) -> None:
-    async def play(jobs: Jobs) -> None:
-        begun, go = asyncio.Event(), asyncio.Event()
-        loop, path = asyncio.get_running_loop(), tmp_path / "written"
-
-        def step() -> None:
-            loop.call_soon_threadsafe(begun.set)
-            asyncio.run_coroutine_threadsafe(go.wait(), loop).result(10)
-            path.write_bytes(b"whole")
-
-        task = asyncio.create_task(on_disk(step))
-        await begun.wait()
-        task.cancel()
-        loop.call_later(0.05, go.set)
-        with pytest.raises(asyncio.CancelledError):
-            await task
-        assert path.read_bytes() == b"whole", "who cancels goes on only when the step is done"
-
-    scene(tmp_path, play)
-
-
 def test_a_journal_that_cannot_be_written_still_costs_the_upload(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -136,27 +114,36 @@ async def nothing() -> None:
     """There is no foreman to start or to stop."""
 
 
+def held_up(
+    patch: pytest.MonkeyPatch, store: Store, step: str, when: Callable[..., bool] = lambda *_: True
+) -> asyncio.Event:
+    """A step of the store takes its time, as a large upload does to be deleted; set when it has begun."""
+    loop, begun, real = asyncio.get_running_loop(), asyncio.Event(), getattr(store, step)
+
+    def slowly(*arguments: Any) -> None:
+        if when(*arguments):
+            loop.call_soon_threadsafe(begun.set)
+            time.sleep(0.1)
+        real(*arguments)
+
+    patch.setattr(store, step, slowly)
+    return begun
+
+
 def test_a_stop_while_the_end_of_a_job_is_written_down_leaves_it_done(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def play(jobs: Jobs) -> None:
-        loop, ending, clean = asyncio.get_running_loop(), asyncio.Event(), jobs.store.clean
-
         async def work(*_: object, **__: object) -> AsyncIterator[dict[str, Any]]:
             for name in (VIDEO, REPORT):
                 jobs.store.path(job.id, name).write_bytes(b"veiled")
             yield {"done": {"frames": 1}}
             yield {"exit": 0}
 
-        def slowly(one: str, keep: tuple[str, ...]) -> None:
-            loop.call_soon_threadsafe(ending.set)
-            time.sleep(0.1)  # a large upload takes its time to be deleted
-            clean(one, keep)
-
         monkeypatch.setattr(jobs.crew, "work", work)
         monkeypatch.setattr(jobs.crew, "start", nothing)
         monkeypatch.setattr(jobs.crew, "stop", nothing)
-        monkeypatch.setattr(jobs.store, "clean", slowly)
+        ending = held_up(monkeypatch, jobs.store, "clean")
         await jobs.start()
         job = uploaded(jobs)
         await jobs.accept(job)
@@ -173,17 +160,9 @@ def test_a_stop_while_the_beginning_of_a_job_is_written_down_costs_no_try(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def play(jobs: Jobs) -> None:
-        loop, beginning, save = asyncio.get_running_loop(), asyncio.Event(), jobs.store.save
-
-        def slowly(one: Job) -> None:
-            if one.state == "running":
-                loop.call_soon_threadsafe(beginning.set)
-                time.sleep(0.1)
-            save(one)
-
         monkeypatch.setattr(jobs.crew, "start", nothing)
         monkeypatch.setattr(jobs.crew, "stop", nothing)
-        monkeypatch.setattr(jobs.store, "save", slowly)
+        beginning = held_up(monkeypatch, jobs.store, "save", lambda job: job.state == "running")
         await jobs.start()
         job = uploaded(jobs)
         await jobs.accept(job)
@@ -265,15 +244,7 @@ def test_a_job_that_its_owner_deletes_while_others_are_swept_does_not_come_back(
     async def play(jobs: Jobs) -> None:
         first, second = [await jobs.accept(uploaded(jobs, created=0.0)) for _ in range(2)]
         first.job = replace(first.job, state="done", ended=0.0)
-        loop, removing, remove = asyncio.get_running_loop(), asyncio.Event(), jobs.store.remove
-
-        def slowly(job: str) -> None:
-            if job == first.job.id:
-                loop.call_soon_threadsafe(removing.set)
-                time.sleep(0.1)
-            remove(job)
-
-        monkeypatch.setattr(jobs.store, "remove", slowly)
+        removing = held_up(monkeypatch, jobs.store, "remove", lambda job: job == first.job.id)
         sweep = asyncio.create_task(jobs.sweep(1e6))
         await removing.wait()
         await jobs.delete(second)
@@ -281,14 +252,7 @@ def test_a_job_that_its_owner_deletes_while_others_are_swept_does_not_come_back(
         assert not jobs.store.folder(second.job.id).exists()
         # and one that is being given up at that moment
         third = await jobs.accept(uploaded(jobs, created=0.0))
-        ending, save = asyncio.Event(), jobs.store.save
-
-        def written(job: Job) -> None:
-            loop.call_soon_threadsafe(ending.set)
-            time.sleep(0.1)
-            save(job)
-
-        monkeypatch.setattr(jobs.store, "save", written)
+        ending = held_up(monkeypatch, jobs.store, "save")
         sweep = asyncio.create_task(jobs.sweep(1e6))
         await ending.wait()
         await jobs.delete(third)

@@ -359,9 +359,8 @@ class Jobs:
             await self.delete(live)
         elif job.state == "queued" and live.worker is None and now - job.created > keep:
             self._line.drop(job.owner, job.id)
-            live.worker = task = asyncio.create_task(
-                self._give_up(live)
-            )  # whoever deletes the job waits for it
+            task = asyncio.create_task(self._give_up(live))
+            live.worker = task  # whoever deletes the job waits for it
             try:
                 await asyncio.wait([task])
             except asyncio.CancelledError:  # the server stops; it has begun to write, and is waited for
