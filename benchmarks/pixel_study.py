@@ -1,6 +1,7 @@
 """What pixel anonymizers keep and what they hide, on twins: every method against models trained afresh.
 
     python benchmarks/pixel_study.py OUT [--scale gpu|cpu] [--seeds 20 21 22] [--jobs 8] [--rows NAME …] [--plot PNG]
+    python benchmarks/pixel_study.py FILE.json [--plot PNG]      # shows what was measured before
 
 A seed is another cast, other films and another training. Per seed: render a twin of VP-HMDB51 (actions; the leading
 person's gender, skin, age, build and hair), train every anonymizer on its training videos, and train afresh on what
@@ -441,6 +442,13 @@ def drawn_again(found: Any) -> str:
     return "\n".join([said, "", *lines])
 
 
+def together(names: Sequence[str]) -> str:
+    """Rows at one point under one name: `penalty, B=0.5` and `penalty, B=0.7` are `penalty, B=0.5, 0.7`."""
+    first, *others = names
+    setting = first.rpartition("=")[0] + "="
+    return ", ".join([first, *(name.removeprefix(setting) for name in others)])
+
+
 def draw(found: Any, path: Path, scale: Scale) -> None:
     """Action accuracy kept against the worse of the two leakages."""
     import matplotlib
@@ -453,7 +461,7 @@ def draw(found: Any, path: Path, scale: Scale) -> None:
     styles = {"classical": ("#666666", "o"), "published": ("#d55e00", "s"), "ours": ("#009e73", "D")}
     figure, axes = pyplot.subplots(figsize=(10, 6), layout="constrained")
     seen: set[str] = set()
-    named = [Named("", 1, 100, 13)]
+    where: dict[tuple[float, float], list[str]] = {}  # rows by their point: some share one
     strokes: list[tuple[tuple[float, float, float, float], float]] = []
     for row in found:
         frames, clips, mine = leaks(found, row, "frames"), leaks(found, row, "clips"), kept(found, row)
@@ -467,8 +475,9 @@ def draw(found: Any, path: Path, scale: Scale) -> None:
         label = None if family in seen else family
         seen.add(family)
         axes.plot(x[0], y[0], marker, color=colour, label=label, linestyle="none", markersize=7)
-        named.append(Named(row, x[0], y[0], 7))
+        where.setdefault((round(x[0], 4), round(y[0], 2)), []).append(row)
         strokes += [((x[1], y[0], x[2], y[0]), 1.0), ((x[0], y[1], x[0], y[2]), 1.0)]
+    named = [Named("", 1, 100, 13), *(Named(together(names), *at, 7) for at, names in where.items())]
     axes.plot(1, 100, "k*", markersize=13, label="raw video", linestyle="none")
     axes.axhline(90, color="#888888", linewidth=1, linestyle="--")
     axes.axvline(0.5, color="#888888", linewidth=1, linestyle="--")
@@ -487,7 +496,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("out", type=Path)
+    parser.add_argument("out", type=Path, help="a folder; of a file with results, what is in it is shown")
     parser.add_argument("--scale", choices=list(SCALES), default="cpu")
     parser.add_argument("--seeds", type=int, nargs="+", default=[20, 21, 22])
     parser.add_argument("--jobs", type=int, default=1)
@@ -500,6 +509,10 @@ def main() -> None:
     parser.add_argument("--minutes", type=float, default=float("inf"), help="begin nothing after that long")
     parser.add_argument("--plot", type=Path)
     asked = parser.parse_args()
+    if asked.out.is_file():
+        stored = json.loads(asked.out.read_text("utf-8"))
+        show(stored["rows"], SCALES[stored["scale"]], asked.plot)
+        return
     scale = SCALES[asked.scale]
     known = {**rows(scale), **candidates(scale)}
     chosen = asked.rows or list(rows(scale))
@@ -522,10 +535,15 @@ def main() -> None:
     files.write_json(
         asked.out / "results.json", {"seeds": list(asked.seeds), "scale": asked.scale, "rows": found}
     )
+    show(found, scale, asked.plot)
+
+
+def show(found: Any, scale: Scale, plot: Path | None) -> None:
+    """Print the tables, and draw where a name for the picture is given."""
     print(table(found))
     print(f"\n{drawn_again(found)}")
-    if asked.plot:
-        draw(found, asked.plot, scale)
+    if plot:
+        draw(found, plot, scale)
 
 
 if __name__ == "__main__":

@@ -43,7 +43,9 @@ PIXEL = {
     "SPAct": "SPAct",
     "TeD-SPAD": "TeD-SPAD",
     "penalty, B=0.3": "penalty, B = .3",
-    "penalty, B=0.5": "penalty, B = .5 (.7 and .9: the same weights)",
+    "penalty, B=0.5": "penalty, B = .5",
+    "penalty, B=0.7": "penalty, B = .7",
+    "penalty, B=0.9": "penalty, B = .9",
     "VITA, told": "VITA, its budget net told the labels",
     "Noisy-Features": "Noisy-Features (an approximation of it)",
     "veil-pixel": "`veil-pixel`, our default: a line drawing",
@@ -53,7 +55,6 @@ PIXEL = {
 }
 REAL_PIXEL = {
     **PIXEL,
-    "penalty, B=0.5": "penalty, B = .5",
     "grey code": "grey, 28 pixels a side, 4 levels",
 }
 DETECTED = {
