@@ -189,7 +189,8 @@ needs a GPU and the papers' pretrained networks (`--weights NETWORK=FILE`).
    are named: `--run 'w_LC=10=runs/lc10'`. Raw data are always measured, downsampling where the table has it;
    blackening and blurring need `--detector FILE.onnx`. Features are those of `tiny` unless
    `--encoder videomae.b --encoder-weights FILE` says otherwise.
-4. Several `--seed N` give means and intervals. Run again and only what is missing is done.
+4. Three seeds give means and intervals; `--seed N`, repeatable, asks for others. Run again and only what is
+   missing is done.
 
 Why ours may differ from theirs: [FAQ](faq.md#how-do-i-compare-with-the-paper).
 """

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 import typer
 
-from tests.commands.run import inside, veil
+from tests.commands.run import VEIL, inside, veil
 from videoveil.cli import app
 
 SURFACE = {
@@ -25,7 +25,7 @@ SURFACE = {
     ),
     "anonymize-features": "out store --anonymizer --batch --device --json --key",
     "audit": (
-        "source --anonymized --anonymizer --budget --cache --device --encoder --json --key --labels "
+        "source --anonymized --anonymizer --budget --cache --detector --device --encoder --json --key --labels "
         "--max-leakage --min-utility --only --option --out --pictures --raw --seed --seeds --show-raw "
         "--weights --workers"
     ),
@@ -94,14 +94,21 @@ def test_the_surface_changes_only_on_purpose() -> None:
     assert surface() == {verb: set(names.split()) for verb, names in SURFACE.items()}
 
 
+LIBRARY = "import typer.rich_utils, rich.markdown, rich.table"
+
+
 def test_help_takes_at_most_half_a_second_of_cpu() -> None:
-    def cpu() -> float:
+    """Where it takes an eighth to import the library that it is made with; a slower machine has as much longer."""
+
+    def cpu(*command: str) -> float:
         before = os.times()
-        veil("--help")
+        subprocess.run(command, check=True, capture_output=True)
         after = os.times()
         return after.children_user + after.children_system - before.children_user - before.children_system
 
-    assert min(cpu() for _ in range(3)) <= 0.5
+    both = [(cpu(*VEIL, "--help"), cpu(sys.executable, "-c", LIBRARY)) for _ in range(3)]
+    own, library = map(min, zip(*both))
+    assert own <= 0.5 * max(1.0, library / 0.125)
 
 
 def test_help_does_not_import_torch() -> None:

@@ -102,6 +102,21 @@ def test_nobody_who_was_learnt_from_is_looked_for(tmp_path: Path) -> None:
     assert fitted.found(Features(made))["lda"].probes == found.probes
 
 
+@pytest.mark.parametrize("splits", [("gallery", "probe"), ("train", "test")])
+def test_the_same_people_are_looked_for_with_every_seed(tmp_path: Path, splits: tuple[str, str]) -> None:
+    """Who is asked about decides the figures; trainings that ask about others cannot be put together."""
+    made = person_store(tmp_path / "s", people=8, each=6)
+    items = tuple(replace(item, split=splits[int(item.id[-1]) % 2]) for item in made.dataset())
+    made.write_index(Dataset("made-up", made.root, items), {e.item.id: e.key for e in made.items()})
+    first, *others = (IdentityAttack().fit(Features(made, split=splits[0]), seed=seed) for seed in range(4))
+    test = Features(made, split=splits[1])
+    assert len(first.known) == 4
+    for other in others:
+        assert other.known == first.known
+        for name, one in other.outcomes(test).items():
+            assert one.items == first.outcomes(test)[name].items
+
+
 def test_a_camera_can_be_forbidden(plain: FeatureStore) -> None:
     fitted = IdentityAttack(IdentityConfig(apart=("camera",))).fit(Features(plain, split="train"))
     found = fitted.found(Features(plain, split="test"))["cosine"]
@@ -185,3 +200,16 @@ def test_the_same_seed_gives_the_same_likeness(films: Dataset, tmp_path: Path) -
     assert np.array_equal(first, likeness(0))
     assert np.array_equal(first, likeness(0, tmp_path))
     assert not np.array_equal(first, likeness(1))
+
+
+def test_networks_that_learn_people_look_for_the_same_ones_with_every_seed(tmp_path: Path) -> None:
+    films = person_videos(tmp_path, people=6, each=4)
+    items = tuple(replace(item, split=("train", "test")[int(item.id[-1]) % 2]) for item in films)
+    mixed = replace(films, items=items)
+    config = dataclasses.replace(QUICK, epochs=1, per_video=1, clips=1)
+    probes = []
+    for seed in (0, 1):
+        fitted = IdentityAttack(config).fit(Clips(mixed, "train"), device="cpu", seed=seed)
+        probes.append({name: one.items for name, one in fitted.outcomes(Clips(mixed, "test")).items()})
+    assert probes[0] == probes[1]
+    assert set(map(len, probes[0].values())) == {3 * 2}

@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import threading
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -7,10 +10,18 @@ import pytest
 import torch
 
 from tests.audit import world
+from tests.media.make import encode
+from videoveil.anonymizers.pixel import config as stages
+from videoveil.anonymizers.pixel.anonymizer import PixelAnonymizer
+from videoveil.anonymizers.pixel.config import PixelConfig
 from videoveil.attacks.attributes import own_attributes
-from videoveil.audit.grid import GridConfig, attack, cells, rows
-from videoveil.audit.subject import BlackFrames, Untouched
-from videoveil.data.records import Dataset
+from videoveil.audit import grid
+from videoveil.audit.grid import GridConfig, attack, cells, pieces, rows, see
+from videoveil.audit.run import audit
+from videoveil.audit.subject import BlackFrames, Subject, Untouched
+from videoveil.data.records import Dataset, Item
+from videoveil.errors import CorruptVideo
+from videoveil.media.reader import open_video
 from videoveil.tasks.base import Clips
 from videoveil.tasks.outcomes import AttributeOutcome
 
@@ -44,12 +55,14 @@ def test_a_single_bright_pixel_in_a_corner_changes_its_cell() -> None:
 
 def test_the_canary_is_found_and_nothing_in_black_frames(data: Dataset) -> None:
     sides = [Clips(data, split, Untouched()) for split in ("train", "test")]
-    (found,) = attack(*sides, own_attributes, GridConfig(kinds=("linear",), workers=1)).values()
-    assert isinstance(found, AttributeOutcome)
-    assert found.attributes()["canary"].value == pytest.approx(1.0)
+    found = attack(*sides, own_attributes, GridConfig(kinds=("linear",), workers=1))
+    assert list(found) == ["linear", "linear_whole", "linear_video", "linear_peak"]
+    for one in found.values():
+        assert isinstance(one, AttributeOutcome)
+        assert one.attributes()["canary"].value == pytest.approx(1.0)
     dark = [Clips(data, split, BlackFrames()) for split in ("train", "test")]
-    (blind,) = attack(*dark, own_attributes, CONFIG).values()
-    assert blind.measure().value == pytest.approx(blind.measure().chance)
+    for blind in attack(*dark, own_attributes, CONFIG).values():
+        assert blind.measure().value == pytest.approx(blind.measure().chance)
 
 
 def test_only_what_the_anonymizer_gives_out_is_seen(data: Dataset) -> None:
@@ -68,3 +81,176 @@ def test_the_same_seed_gives_the_same_answers(data: Dataset, tmp_path: Path) -> 
     assert isinstance(once, AttributeOutcome)
     assert isinstance(again, AttributeOutcome)
     assert np.array_equal(once.scores, again.scores)
+
+
+# --- every frame --------------------------------------------------------------------------------------------
+
+LENGTH, RAW = 40, (32, 33, 34, 36, 37, 38)  # beside the frames that are looked at one by one
+
+
+class Forgetful:
+    """Black but for a few frames, which it lets through."""
+
+    def __call__(self, item: Item, indices: Sequence[int], images: np.ndarray) -> np.ndarray:
+        return images * np.isin(indices, RAW).astype(np.uint8)[:, None, None, None]
+
+    def content_hash(self) -> str:
+        return "forgetful"
+
+
+@pytest.fixture(scope="module")
+def long(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
+    """As `data`, with as many frames as there are places between those that are looked at one by one."""
+    root = tmp_path_factory.mktemp("long")
+    items = []
+    for n in range(28):
+        action, tinted, canary = n % 2, n // 2 % 2, n // 4 % 2
+        path = world.film(root / f"l{n:02d}.mp4", action, tinted, canary, n, LENGTH)
+        known = {"tinted": tinted, "canary": canary}
+        split = "train" if n < 16 else "test"
+        items.append(Item(path.stem, path, split, action=world.ACTIONS[action], attributes=known))
+    return Dataset("made-up", root, tuple(items), classes=world.ACTIONS, attributes=("canary", "tinted"))
+
+
+def few(data: Dataset, count: int = 3) -> tuple[Item, ...]:
+    return data.items[:count]
+
+
+def test_what_is_left_in_a_few_frames_between_the_places_is_found(long: Dataset) -> None:
+    config = GridConfig(kinds=("linear",), workers=2)
+    assert not set(config.singles(LENGTH)) & set(RAW)
+    sides = [Clips(long, split, paint=Forgetful()) for split in ("train", "test")]
+    found = attack(*sides, own_attributes, config)
+    whole = found.pop("linear_whole")
+    assert isinstance(whole, AttributeOutcome)
+    assert all(one.value == pytest.approx(1.0) for one in whole.attributes().values())
+    for single in found.values():
+        assert single.measure().value == pytest.approx(single.measure().chance)
+
+
+def test_an_audit_fails_whoever_lets_a_few_frames_through(long: Dataset, tmp_path: Path) -> None:
+    made = audit(
+        Subject.of(long, paint=Forgetful(), name="forgetful"),
+        tmp_path / "out",
+        world.settings(),
+        cache=tmp_path / "cache",
+    )
+    question = next(one for one in made.questions if one.role == "attack" and one.attempts)
+    assert question.strongest == "grid/linear_whole"
+    assert made.verdict.privacy == "FAIL"
+
+
+def test_the_row_of_a_whole_video_is_mean_brightest_and_darkest_over_all_frames(long: Dataset) -> None:
+    items = few(long)
+    found = see(Clips(long, "train"), items, CONFIG, 0)
+    assert found.whole.shape == (3, 54)
+    for item, row in zip(items, found.whole):
+        with open_video(item.path) as video:
+            images = torch.from_numpy(video.read(range(LENGTH)))
+        each = cells(images.permute(0, 3, 1, 2).float() / 255, CONFIG).double().numpy()  # (frames, d)
+        mean, bright, dark = each[:, :18].mean(0), each[:, 18:36].max(0), each[:, 36:].min(0)
+        assert row == pytest.approx(np.concatenate((mean, bright, dark)))
+        assert np.array_equal(each[[0, LENGTH - 1]], found.rows[found.videos == items.index(item)])
+
+
+def noisy(per: str) -> PixelAnonymizer:
+    return PixelAnonymizer(PixelConfig(stages=(stages.NoiseFloor(0.05, per=per),))).eval()  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("anonymizer", [None, Untouched(), noisy("frame"), noisy("video")])
+def test_neither_pieces_nor_threads_nor_other_items_change_a_bit(
+    long: Dataset, anonymizer: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = Clips(long, "train", anonymizer)  # type: ignore[arg-type]
+    once = see(source, few(long), CONFIG, 0)
+    monkeypatch.setattr(grid, "CLIP", 7)
+    again = see(source, few(long)[::-1], replace(CONFIG, workers=3), 0)
+    assert np.array_equal(once.whole, again.whole[::-1])
+    assert np.array_equal(once.rows.reshape(3, 2, -1), again.rows.reshape(3, 2, -1)[::-1])
+    monkeypatch.setattr(grid, "PIXELS", 3 * world.WIDTH * world.HEIGHT)
+    assert np.array_equal(once.whole, see(source, few(long), CONFIG, 0).whole)
+
+
+def test_noise_of_a_video_is_the_same_in_all_of_its_frames_and_that_of_frames_is_not(
+    long: Dataset, tmp_path: Path
+) -> None:
+    """A grey video, so that what differs between its frames is noise."""
+    grey = (np.full((36, 48, 3), 128, np.uint8) for _ in range(20))
+    item = Item("grey", encode(tmp_path / "g.mp4", images=grey, size=(48, 36)), "train")
+
+    def whole(per: str, seed: int = 0) -> np.ndarray:
+        return see(Clips(long, "train", noisy(per)), [item], CONFIG, seed).whole
+
+    def single(per: str) -> np.ndarray:
+        return see(Clips(long, "train", noisy(per)), [item], CONFIG, 0).rows
+
+    assert whole("video") == pytest.approx(single("video")[:1], abs=1e-6)
+    assert (whole("frame")[:, 18:36] > single("frame")[:, 18:36].max(0)).mean() > 0.5
+    assert not np.array_equal(whole("frame"), whole("frame", seed=1))
+
+
+def test_of_a_very_long_video_so_many_frames_are_seen_all_over_it(long: Dataset) -> None:
+    config = replace(CONFIG, frames=3, most=10)
+    (item,) = few(long, 1)
+    numbers = [index for piece in pieces(item, None, config) for index in piece.numbers]
+    assert numbers == sorted({*numbers})
+    assert 10 <= len(numbers) <= 13
+    assert {0, LENGTH - 1, *config.singles(LENGTH)} <= set(numbers)
+    assert max(np.diff(numbers)) <= 5
+    found = see(Clips(long, "train"), [item], config, 0)
+    assert np.array_equal(found.rows, see(Clips(long, "train"), [item], replace(config, most=40), 0).rows)
+
+
+def test_every_frame_is_decoded_once(long: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[int] = []
+
+    class Counting(grid.RgbConverter):
+        def __call__(self, frame: object, turn: object) -> np.ndarray:
+            seen.append(1)
+            return super().__call__(frame, turn)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(grid, "RgbConverter", Counting)
+    see(Clips(long, "train"), few(long), CONFIG, 0)
+    assert len(seen) == 3 * LENGTH
+
+
+def test_pictures_are_videos_of_one_frame(long: Dataset, tmp_path: Path) -> None:
+    from PIL import Image
+
+    image = np.random.default_rng(0).integers(0, 255, (36, 48, 3), dtype=np.uint8)
+    Image.fromarray(image).save(tmp_path / "p.png")
+    item = Item("p", tmp_path / "p.png", "train", kind="image")
+    found = see(Clips(long, "train", BlackFrames()), [item], CONFIG, 0)
+    assert not found.whole.any()
+    found = see(Clips(long, "train"), [item], CONFIG, 0)
+    assert np.array_equal(found.rows, np.repeat(found.whole, 2, 0))
+
+
+def test_who_has_seen_enough_can_stop_it_and_no_thread_is_left(long: Dataset) -> None:
+    class Stop(Exception):
+        pass
+
+    told: list[tuple[int, int]] = []
+
+    def progress(done: int, total: int, value: float) -> None:
+        told.append((done, total))
+        if done == 5:
+            raise Stop
+
+    before = threading.active_count()
+    sides = [Clips(long, split) for split in ("train", "test")]
+    with pytest.raises(Stop):
+        attack(*sides, own_attributes, CONFIG, progress=progress)
+    assert told == [(n, 28 + 2) for n in range(1, 6)]
+    assert threading.active_count() == before
+    told.clear()
+    attack(*sides, own_attributes, replace(CONFIG, frames=1), progress=lambda *step: told.append(step[:2]))
+    assert told == [(n, 30) for n in range(1, 31)]
+
+
+def test_a_video_that_breaks_off_is_an_error(long: Dataset, tmp_path: Path) -> None:
+    whole = few(long, 1)[0].path.read_bytes()
+    (tmp_path / "cut.mp4").write_bytes(whole[: len(whole) // 2])
+    broken = Item("cut", tmp_path / "cut.mp4", "train")
+    with pytest.raises(CorruptVideo):
+        see(Clips(long, "train"), [*few(long), broken], CONFIG, 0)

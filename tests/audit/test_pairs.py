@@ -1,15 +1,20 @@
 from __future__ import annotations
 
+import dataclasses
 import shutil
+from fractions import Fraction
 from pathlib import Path
 
+import av
+import numpy as np
 import pytest
 
 from tests.audit import world
 from tests.media.make import encode
-from videoveil.audit.pairs import open_pairs
+from videoveil.audit.pairs import compare, open_pairs, require_apart
 from videoveil.audit.run import audit
-from videoveil.data.records import Dataset
+from videoveil.audit.subject import Subject, Untouched
+from videoveil.data.records import Dataset, Item
 from videoveil.errors import AnnotationError, BadItems, MissingItems, UsageError
 
 
@@ -105,3 +110,102 @@ def test_folders_that_are_none_or_the_same_are_refused(source: Dataset, copied: 
         open_pairs(str(copied / "nowhere"), copied)
     with pytest.raises(UsageError, match="the raw folder itself"):
         open_pairs(str(source.root), source.root)
+
+
+# --- what a file gives away beside its pictures ---
+
+
+def rewritten(path: Path, *, sound: bool = False, tags: dict[str, str] | None = None) -> None:
+    """The same pictures with sound or tags."""
+    source = path.with_suffix(".source.mp4")
+    path.rename(source)
+    with av.open(str(source)) as read, av.open(str(path), "w") as output:
+        output.metadata.update(tags or {})
+        pictures = output.add_stream_from_template(read.streams.video[0])
+        hum = output.add_stream("aac", rate=8000) if sound else None
+        for packet in read.demux(read.streams.video[0]):
+            if packet.size:
+                packet.stream = pictures
+                output.mux(packet)
+        if hum is not None:
+            silence = av.AudioFrame.from_ndarray(np.zeros((1, 2048), np.int16), format="s16", layout="mono")
+            silence.rate, silence.pts = 8000, 0
+            output.mux([*hum.encode(silence), *hum.encode(None)])
+    source.unlink()
+
+
+def test_files_that_are_alike_give_no_notes(source: Dataset, copied: Path) -> None:
+    assert open_pairs(str(source.root), copied).notes == ()
+
+
+def test_sound_and_tags_are_noted_with_how_many_have_them_and_not_with_what_they_say(
+    source: Dataset, copied: Path
+) -> None:
+    rewritten(copied / "v02.mp4", sound=True)
+    rewritten(copied / "v03.mp4", sound=True, tags={"title": "SECRET", "comment": "SECRET"})
+    sound, tags = open_pairs(str(source.root), copied).notes
+    assert sound.startswith(f"2 of {len(source)} anonymized files have sound")
+    assert tags.startswith(f"1 of {len(source)} anonymized files have tags")
+    assert "(comment, title)" in tags
+    assert "SECRET" not in tags
+
+
+def test_other_times_of_frames_are_noted(source: Dataset, copied: Path) -> None:
+    for name in ("v02.mp4", "v05.mp4"):
+        encode(copied / name, count=world.FRAMES, size=(world.WIDTH, world.HEIGHT), rate=30)
+    (note,) = open_pairs(str(source.root), copied).notes
+    assert note.startswith(f"2 of {len(source)} anonymized videos show their frames at other times")
+
+
+def test_times_that_another_container_rounds_are_the_same_times(tmp_path: Path) -> None:
+    def item(name: str, **options: object) -> Item:
+        path = encode(tmp_path / name, count=40, size=(48, 36), **options)  # type: ignore[arg-type]
+        return Item(name, path, "test")
+
+    film = item("a.mp4", rate=Fraction(30000, 1001))
+    assert compare(film, item("b.mkv", rate=Fraction(30000, 1001))).on_time
+    assert not compare(film, item("c.mkv", rate=29)).on_time
+    late = [n + (n > 20) for n in range(40)]  # as many frames, of which one stays twice as long
+    assert not compare(film, item("d.mp4", rate=30, times=late, time_base=Fraction(1001, 30000))).on_time
+
+
+def test_sizes_that_depend_on_the_video_are_noted(source: Dataset, copied: Path) -> None:
+    for n in range(len(source)):
+        encode(copied / f"v{n:02d}.mp4", count=world.FRAMES, size=(24, 18))
+    assert len(open_pairs(str(source.root), copied).notes) == 1  # another size, but the same for all
+    for n in range(6):
+        encode(copied / f"v{n:02d}.mp4", count=world.FRAMES, size=(64 + 8 * n, 48 + 6 * n))
+    first, second = open_pairs(str(source.root), copied).notes
+    assert first.endswith("and 3 more")
+    assert "7 sizes, which depend on the video" in second
+
+
+# --- copies ---
+
+
+def test_copies_in_several_splits_are_refused_and_listed(source: Dataset, tmp_path: Path) -> None:
+    raw, made = tmp_path / "raw", tmp_path / "made"
+    shutil.copytree(source.root, raw)
+    shutil.copy(raw / "v00.mp4", raw / "v01.mp4")  # both are for training: no matter
+    shutil.copytree(raw, made)
+    open_pairs(str(raw), made)
+    for one, other in (("v00", "v20"), ("v03", "v21")):
+        shutil.copy(raw / f"{one}.mp4", raw / f"{other}.mp4")
+    with pytest.raises(BadItems, match="2 raw videos are in several splits") as error:
+        open_pairs(str(raw), made)
+    assert set(error.value.offenders) == {
+        "v00 (train) = v01 (train) = v20 (test)",
+        "v03 (train) = v21 (test)",
+    }
+
+
+def test_parts_of_one_file_and_splits_that_nobody_looks_at_are_no_copies(tmp_path: Path) -> None:
+    path = encode(tmp_path / "long.mp4", count=8)
+    first = Item("a", path, "train", clip=(Fraction(0), Fraction(1, 5)))
+    second = Item("b", path, "test", clip=(Fraction(1, 5), Fraction(2, 5)))
+    spare = dataclasses.replace(first, id="c", split="unused")
+    subject = Subject.of(Dataset("parts", tmp_path, (first, second, spare)), Untouched())
+    require_apart(subject)
+    again = dataclasses.replace(first, id="d", split="test")
+    with pytest.raises(BadItems, match=r"a \(train\) = d \(test\)"):
+        require_apart(Subject.of(Dataset("parts", tmp_path, (first, again)), Untouched()))

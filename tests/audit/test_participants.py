@@ -16,7 +16,10 @@ from videoveil.attacks.inversion import InversionConfig
 from videoveil.attacks.reconstruction import ReconstructionConfig
 from videoveil.audit import registry
 from videoveil.audit.registry import PARTICIPANTS, Trial, question_of
+from videoveil.audit.run import Settings, audit
+from videoveil.audit.scoring import Rules
 from videoveil.audit.subject import WHICH, Stores, Subject, Untouched
+from videoveil.data.records import Dataset
 from videoveil.tasks.action.network import NetworkConfig
 from videoveil.tasks.action.probe import ProbeConfig
 
@@ -44,6 +47,7 @@ CONFIGS: dict[str, Any] = {
         workers=1,
         network_epochs=1,
         knowledge=("fresh",),
+        identity=True,
     ),
     "inversion": InversionConfig(size=16, width=4, per_video=1, epochs=1, kinds=("linear",)),
     "identity-features": IdentityConfig(),
@@ -51,14 +55,18 @@ CONFIGS: dict[str, Any] = {
 }
 
 
-@pytest.fixture(scope="module")
-def trial(tmp_path_factory: pytest.TempPathFactory) -> Trial:
-    data = world.dataset(tmp_path_factory.mktemp("videos"), train=9, test=4)
+def people_in(data: Dataset) -> Dataset:
+    """Eight people to learn from, two strangers to look for."""
     named = tuple(
         dataclasses.replace(item, subject=f"p{n % 8}" if item.split == "train" else f"q{n % 2}")
         for n, item in enumerate(data.items)
     )
-    data = dataclasses.replace(data, items=named)
+    return dataclasses.replace(data, items=named)
+
+
+@pytest.fixture(scope="module")
+def trial(tmp_path_factory: pytest.TempPathFactory) -> Trial:
+    data = people_in(world.dataset(tmp_path_factory.mktemp("videos"), train=9, test=4))
     folder = tmp_path_factory.mktemp("stores")
     subject = Subject.of(data, Untouched())
     return Trial(subject, Stores(subject, folder / "raw", folder / "own", "cpu"), "raw", 0, "cpu")
@@ -85,6 +93,29 @@ def test_a_participant_answers_on_both_sides(name: str, trial: Trial) -> None:
         before, after = outcome.measure(), veiled[inner].measure()
         assert before.value == pytest.approx(after.value, rel=1e-3)  # nothing was changed between the sides
         question_of(one, inner, outcome.metric)
+
+
+def test_people_are_looked_for_in_reconstructions_under_the_question_of_identity(tmp_path: Path) -> None:
+    data = people_in(world.dataset(tmp_path / "videos", train=9, test=8))
+    asked = Settings(
+        rules=Rules(seeds=1, resamples=100, least_items=2),
+        participants=registry.named(("reconstruction",), CONFIGS),
+        device="cpu",
+    )
+    found = audit(Subject.of(data, Untouched()), tmp_path / "out", asked)
+    attempts = {one.name: [attempt.name for attempt in one.attempts] for one in found.questions}
+    assert {name.partition("_")[0] for name in attempts[registry.IDENTITY]} == {"reconstruction/identity"}
+    assert {name.partition("_")[0] for name in attempts[registry.ATTRIBUTES]} == {"reconstruction/attributes"}
+
+
+def test_nobody_is_looked_for_in_reconstructions_where_nobody_is_named(trial: Trial) -> None:
+    data = trial.subject.dataset
+    items = tuple(dataclasses.replace(item, subject=None) for item in data.items)
+    subject = Subject.of(dataclasses.replace(data, items=items), Untouched())
+    (one,) = registry.named(("reconstruction",))
+    said = one.run(dataclasses.replace(trial, subject=subject), CONFIGS["reconstruction"])
+    assert any(name.startswith("attributes_") for name in said)
+    assert not any(name.startswith("identity_") for name in said)
 
 
 def test_gait_needs_its_splits(trial: Trial, tmp_path: Path) -> None:

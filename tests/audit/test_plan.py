@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 from typing import Any
 
@@ -63,9 +64,10 @@ def test_a_plan_comes_back_from_json() -> None:
 
 
 def test_what_is_over_at_once_is_kept() -> None:
+    began = time.perf_counter()
     seconds, found = cost(lambda progress: {"a": 1}, 1.0)  # type: ignore[dict-item]
     assert found == {"a": 1}
-    assert seconds < 1
+    assert 0 <= seconds <= time.perf_counter() - began
     assert SCORING > 1
 
 

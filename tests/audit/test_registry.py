@@ -89,3 +89,17 @@ def test_likeness_is_shown_and_identity_in_reconstructions_is_identity() -> None
     assert question_of(one, "psnr_unet", "psnr") == (f"{registry.LIKENESS} (psnr)", False)
     assert question_of(one, "attributes_tiny", "cmap") == (registry.ATTRIBUTES, True)
     assert question_of(one, "identity_rank1", "rank1") == (registry.IDENTITY, True)
+
+
+@pytest.mark.parametrize("gpu", [False, True])
+def test_people_are_looked_for_in_reconstructions_unless_the_data_do_not_allow_it(gpu: bool) -> None:
+    (one,) = registry.named(("reconstruction",))
+    assert one.settings(gpu)["identity"]
+
+
+def test_people_who_were_all_learnt_from_cannot_be_looked_for(tmp_path: Path) -> None:
+    made = subject(tmp_path)
+    assert excuses(made)["identity-clips"] == ""  # the same people everywhere: half of them are learnt from
+    last = dataclasses.replace(made.dataset.items[-1], subject="a stranger who is there once")
+    data = dataclasses.replace(made.dataset, items=(*made.dataset.items[:-1], last))
+    assert "in training videos too" in excuses(Subject.of(data, Untouched()))["identity-clips"]

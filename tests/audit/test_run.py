@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -66,7 +67,9 @@ def test_an_anonymizer_that_changes_nothing_fails_on_privacy_and_passes_on_utili
 
 
 def test_black_frames_fail_on_utility_and_leak_nothing(data: Dataset, cache: Path, outs: Path) -> None:
-    found = audit(Subject.of(data, BlackFrames()), outs / "black", world.settings(), cache=cache)
+    asked = world.settings()
+    asked = replace(asked, participants=(*asked.participants, world.learner()))
+    found = audit(Subject.of(data, BlackFrames()), outs / "black", asked, cache=cache)
     assert found.verdict.utility == "FAIL"
     assert found.verdict.privacy == "PASS"
     attributes = next(one for one in found.questions if one.role == "attack" and one.attempts)
@@ -167,9 +170,39 @@ def test_pictures_do_not_pass_where_no_network_that_learns_from_them_took_part(
 ) -> None:
     black = Subject.of(data, BlackFrames())
     alone = audit(black, tmp_path / "asked", world.settings(), cache=cache)
-    assert alone.verdict.privacy == "PASS"  # nobody else was asked for
+    assert alone.verdict.privacy == "NOT MEASURABLE"  # that nobody else was asked is no reason to pass
+    assert "frames" in "".join(alone.verdict.reasons)
     short = audit(black, tmp_path / "short", world.settings("frames", budget=0.05), cache=cache)
     assert [one.name for one in short.left_out if "did not fit" in one.reason] == ["frames"]
     assert short.verdict.privacy == "NOT MEASURABLE"
     assert any("no network that learns from the pictures" in reason for reason in short.verdict.reasons)
     assert short.exit_code == 2  # the utility fails
+
+
+def test_what_other_audits_left_in_the_cache_changes_nothing(data: Dataset, tmp_path: Path) -> None:
+    subject = Subject.of(data, BlackFrames())
+    one = audit(subject, tmp_path / "one", world.settings(), cache=tmp_path / "cold")
+    audit(subject, tmp_path / "two", world.settings("features-static"), cache=tmp_path / "warm")
+    again = audit(subject, tmp_path / "three", world.settings(), cache=tmp_path / "warm")
+    assert again.metrics == one.metrics
+    assert all(risk.risk is None for risk in one.risks if risk.kind != "inference")
+
+
+def test_a_question_that_could_have_been_asked_holds_a_pass_back(
+    data: Dataset, cache: Path, tmp_path: Path
+) -> None:
+    asked = world.settings("identity-features")
+    asked = replace(asked, participants=(*asked.participants, world.learner()))
+
+    def stuck(trial: object, config: object) -> None:
+        raise UsageError("nothing can be learnt from these")
+
+    broken = tuple(
+        replace(one, run=stuck, why_not=lambda subject: "") if one.name == "identity-features" else one
+        for one in asked.participants
+    )
+    found = audit(
+        Subject.of(data, BlackFrames()), tmp_path / "out", replace(asked, participants=broken), cache=cache
+    )
+    assert found.verdict.privacy == "NOT MEASURABLE"
+    assert "nothing can be learnt from these" in "".join(found.verdict.reasons)

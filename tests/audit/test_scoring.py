@@ -5,6 +5,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from videoveil.audit.scoring import (
     Draws,
@@ -15,11 +17,12 @@ from videoveil.audit.scoring import (
     advantage,
     draw,
     question,
+    to_json,
     verdict,
     worst,
 )
 from videoveil.errors import UsageError
-from videoveil.tasks.outcomes import AttributeOutcome, MeanOutcome
+from videoveil.tasks.outcomes import AttributeOutcome, MeanOutcome, Outcome, RankOutcome
 
 RULES = Rules(resamples=300)
 N = 60
@@ -39,10 +42,12 @@ def seeds(*strengths: float, count: int = 3, first: int = 0) -> list[AttributeOu
     return [attacker(*strengths, seed=first + number) for number in range(count)]
 
 
-def right(share: float, count: int = 3, n: int = N, chance: float = 0.25) -> list[MeanOutcome]:
+def right(
+    share: float, count: int = 3, n: int = N, chance: float = 0.25, metric: str = "top1", letter: str = "v"
+) -> list[MeanOutcome]:
     values = (np.arange(n) < share * n).astype(float)
-    ids = tuple(f"v{i}" for i in range(n))
-    return [MeanOutcome("top1", ids, np.roll(values, k), np.full(n, chance)) for k in range(count)]
+    ids = tuple(f"{letter}{i}" for i in range(n))
+    return [MeanOutcome(metric, ids, np.roll(values, k), np.full(n, chance)) for k in range(count)]
 
 
 def asked(sides: dict[str, Sides], role: Any = "attack", rules: Rules = RULES) -> Question:
@@ -179,6 +184,221 @@ def test_one_attribute_that_is_told_completely_fails_though_the_mean_passes() ->
     assert {part.name: round(part.leakage.value or 0) for part in found.parts} == {"a": 1, "b": 0}
 
 
+def rare(raw: float, veiled: float, seed: int, n: int = 96, positives: int = 8) -> Sides:
+    """Ten attributes of which one is rare: how well it is told on either side; of the others nothing is left."""
+    rng = np.random.default_rng(seed)
+    ids = tuple(f"{seed} {i}" for i in range(n))
+    truth = (rng.random((n, 10)) < 0.4).astype(float)
+    truth[:, 0] = rng.permutation(n) < positives
+    names = ("rare", *(f"usual {i}" for i in range(9)))
+
+    def side(own: float, others: float) -> list[Outcome]:
+        known = np.array([own] + [others] * 9)
+        made = known * truth + (1 - known) * rng.random(truth.shape)
+        return [AttributeOutcome(names, truth, made, np.arange(n), ids)] * 2
+
+    return side(raw, 0.9), side(veiled, 0.0)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_an_attribute_whose_estimate_is_over_the_limit_holds_pass_back(seed: int) -> None:
+    """Eight positives that leak fully, but so few that the lower end may be anywhere."""
+    found = asked({"a": rare(0.35, 0.35, seed)})
+    part = next(one for one in found.parts if one.name == "rare")
+    assert (found.leakage.high or 1) < RULES.max_leakage < (part.leakage.value or 0)
+    assert found.verdict == "FAIL"
+    assert "of rare alone a finds" in found.reason
+
+
+def test_an_estimate_over_the_limit_whose_lower_end_is_below_has_not_been_shown_to_be_within_it() -> None:
+    found = asked({"a": rare(0.45, 0.3, 3)})
+    part = next(one for one in found.parts if one.name == "rare")
+    assert (part.leakage.low or 0) < RULES.max_leakage < (part.leakage.value or 0)
+    assert (found.leakage.high or 1) <= RULES.max_leakage
+    assert found.verdict == "FAIL"
+    assert "of rare alone" in found.reason
+    assert "has not been shown" in found.reason
+
+
+def test_an_attribute_that_is_shown_to_leak_is_named_before_one_that_may() -> None:
+    sides = rare(0.45, 0.3, 3)
+    told = [one.scores.copy() for one in sides[1]]  # type: ignore[attr-defined]
+    for scores in told:
+        scores[:, 1] = sides[0][0].scores[:, 1]  # type: ignore[attr-defined]
+    veiled = [
+        AttributeOutcome(one.names, one.truth, scores, one.rows, one.items)  # type: ignore[attr-defined]
+        for one, scores in zip(sides[1], told)
+    ]
+    found = asked({"a": (sides[0], veiled)})
+    assert "of usual 0 alone" in found.reason
+    assert "are allowed of any" in found.reason
+
+
+def test_a_single_attribute_is_not_told_beside_its_own_average() -> None:
+    def single(strength: float, seed: int) -> list[AttributeOutcome]:
+        both = attacker(strength, 0.0, seed=seed)
+        return [AttributeOutcome(("a",), both.truth[:, :1], both.scores[:, :1], both.rows, both.items)] * 2
+
+    found = asked({"x": (single(0.9, 0), single(0.22, 1))})
+    assert (found.leakage.low or 0) < RULES.max_leakage < (found.leakage.value or 0)
+    assert found.verdict == "FAIL"
+    assert "has not been shown" in found.reason
+    assert "alone" not in found.reason
+
+
+def test_attributes_that_nobody_finds_on_either_side_are_named() -> None:
+    found = asked({"x": (seeds(1, 0), seeds(0, 0, first=7)), "y": (seeds(0.9, 0), seeds(0, 0, first=9))})
+    assert [part.name for part in found.parts] == ["a"]
+    assert found.unproven == ("b",)
+    assert to_json(found)["unproven"] == ("b",)
+    assert asked({"x": (seeds(1, 0), seeds(0, 1, first=7))}).unproven == ()  # found in anonymized ones
+    nobody = asked({"x": (seeds(0, 0), seeds(0, 0, first=9))})
+    assert (nobody.verdict, nobody.unproven) == ("NOT MEASURABLE", ("a", "b"))
+
+
+def test_an_attribute_that_is_shown_to_leak_fails_though_the_mean_proves_nothing() -> None:
+    """One of twelve is told completely; over the mean of all, the margin is not reached."""
+    truth = np.random.default_rng(0).integers(0, 2, (N, 12)).astype(float)
+    names = tuple("abcdefghijkl")
+    scores = np.full(truth.shape, 0.5)
+    scores[:, 3] = truth[:, 3]
+    side = [AttributeOutcome(names, truth, scores, np.arange(N), IDS)] * 2
+    found = asked({"x": (side, side)}, rules=Rules(resamples=300, margin=0.1))
+    assert found.attempts[0].void
+    assert found.verdict == "FAIL"
+    assert "of d alone x finds 100 %" in found.reason
+    assert len(found.unproven) == 11
+
+
+# --- what is compared with what -----------------------------------------------------------------------------
+
+
+def pairs_told(share: float, letter: str = "v") -> list[RankOutcome]:
+    """ROC-AUC of about that much over pairs of every item."""
+    truth = np.tile([0.0, 1.0], N)
+    order = np.random.default_rng(5).random(2 * N)
+    scores = np.where(np.arange(2 * N) < (2 * share - 1) * 2 * N, truth + 1, order)
+    ids = tuple(f"{letter}{i}" for i in range(N))
+    return [RankOutcome(truth, scores, np.repeat(np.arange(N), 2), ids)] * 3
+
+
+RANK1: Sides = (right(0.5, chance=0.02, metric="rank1"), right(0.4, chance=0.02, metric="rank1"))
+AUC: Sides = (pairs_told(0.97), pairs_told(0.6))
+
+
+def test_another_metric_does_not_lower_what_leaks_by_the_first() -> None:
+    alone = asked({"rank1_cosine": RANK1})
+    both = asked({"auc_cosine": AUC, "rank1_cosine": RANK1})
+    assert alone.verdict == both.verdict == "FAIL"
+    assert both.leakage.value == alone.leakage.value == pytest.approx(0.79, abs=0.01)
+    assert (both.leakage.low or 0) >= (alone.leakage.low or 0)
+    assert (both.leakage.high or 0) >= (alone.leakage.high or 0)
+
+
+def test_the_group_that_leaks_most_gives_all_figures() -> None:
+    found = asked({"auc_cosine": AUC, "rank1_cosine": RANK1, "rank1_lda": RANK1})
+    alone = asked({"rank1_cosine": RANK1, "rank1_lda": RANK1})
+    assert (found.metric, found.strongest, found.strongest_raw) == ("rank1", "rank1_cosine", "rank1_cosine")
+    for name in ("raw", "anonymized", "chance", "kept", "relative", "above"):
+        assert getattr(found, name) == getattr(alone, name)
+    assert [(one.metric, one.strongest) for one in found.groups] == [
+        ("rank1", "rank1_cosine"),
+        ("auc", "auc_cosine"),
+    ]
+    assert found.groups[1].leakage == asked({"auc_cosine": AUC}).leakage
+
+
+def test_every_way_of_walking_is_compared_with_itself() -> None:
+    """The same metric on other test items: who walks as in the gallery is found easily, in a coat hardly."""
+    usual: Sides = (right(1.0, letter="nm"), right(0.5, letter="nm"))
+    coat: Sides = (right(0.5, letter="cl"), right(0.45, letter="cl"))
+    found = asked({"cosine_nm": usual, "cosine_cl": coat})
+    assert found.strongest == "cosine_cl"
+    assert found.leakage.value == pytest.approx(0.8, abs=0.01)
+    assert found.verdict == "FAIL"
+
+
+def test_attackers_that_measure_the_same_share_the_best_on_raw_videos() -> None:
+    found = asked({"weak": (right(0.5), right(0.45)), "strong": (right(1.0), right(0.4))})
+    assert (found.strongest_raw, found.strongest) == ("strong", "weak")
+    assert found.leakage.value == pytest.approx((0.45 - 0.25) / 0.75)
+    assert len(found.groups) == 1
+
+
+def test_a_group_in_which_nobody_proves_anything_does_not_count() -> None:
+    void: Sides = (right(0.26, metric="map"), right(0.26, metric="map"))
+    alone, both = asked({"a": RANK1}), asked({"v": void, "a": RANK1})
+    assert next(one for one in both.attempts if one.name == "v").void
+    assert (both.leakage, both.groups, both.metric) == (alone.leakage, alone.groups, "rank1")
+
+
+def test_doubt_about_a_group_that_does_not_decide_counts_and_is_named() -> None:
+    sure: Sides = (right(1.0, n=400, letter="s"), right(0.55, n=400, letter="s"))
+    vague: Sides = (right(0.8, n=14, letter="d"), right(0.4, n=14, letter="d"))
+    assert asked({"sure": sure}).verdict == "PASS"
+    found = asked({"sure": sure, "vague": vague})
+    assert (found.strongest, found.verdict) == ("sure", "FAIL")
+    assert "most doubt is left by vague" in found.reason
+
+
+def test_utilities_are_compared_whatever_they_measure() -> None:
+    found = asked({"a": (right(0.9), right(0.5)), "b": (pairs_told(0.97), pairs_told(0.97))}, "utility")
+    assert (found.strongest, found.groups, found.unproven) == ("b", (), ())
+
+
+FEW = Rules(resamples=100)
+SMALL = 12
+bits = st.lists(st.integers(0, 1), min_size=SMALL, max_size=SMALL)
+
+
+def small(metric: str, letter: str, values: Sequence[int], chance: float = 0.1) -> list[Outcome]:
+    ids = tuple(f"{letter}{i}" for i in range(SMALL))
+    truth = np.array(values, dtype=float)
+    if metric == "auc":  # of two rows per item the second is the true one: told apart or not
+        scores = np.stack([np.full(SMALL, 0.5), truth], 1).ravel()
+        return [RankOutcome(np.tile([0.0, 1.0], SMALL), scores, np.repeat(np.arange(SMALL), 2), ids)]
+    return [MeanOutcome(metric, ids, truth, np.full(SMALL, chance))]
+
+
+attempt = st.tuples(st.sampled_from(["rank1", "map", "auc"]), st.sampled_from(["nm", "cl"]), bits, bits)
+
+
+def made(attempts: Sequence[tuple[str, str, list[int], list[int]]]) -> Question:
+    sides: dict[str, Sides] = {
+        f"{place}": (small(metric, letter, raw), small(metric, letter, veiled))
+        for place, (metric, letter, raw, veiled) in enumerate(attempts)
+    }
+    return asked(sides, rules=FEW)
+
+
+def not_lower(after: Question, before: Question) -> None:
+    for end in ("value", "low", "high"):
+        first = getattr(before.leakage, end)
+        assert first is None or getattr(after.leakage, end) >= first
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(attempt, min_size=1, max_size=4), attempt)
+def test_an_attempt_that_measures_something_else_never_lowers_the_leakage(
+    first: list[tuple[str, str, list[int], list[int]]], new: tuple[str, str, list[int], list[int]]
+) -> None:
+    others = [one for one in first if one[:2] != new[:2]]
+    if others:
+        not_lower(made([*others, new]), made(others))
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(attempt, min_size=1, max_size=4), bits, bits)
+def test_an_attempt_that_finds_no_more_in_raw_videos_never_lowers_the_leakage(
+    first: list[tuple[str, str, list[int], list[int]]], fewer: list[int], veiled: list[int]
+) -> None:
+    metric, letter, raw, _ = first[0]
+    if made(first[:1]).attempts[0].void:
+        return
+    new = (metric, letter, [a * b for a, b in zip(raw, fewer)], veiled)
+    not_lower(made([*first, new]), made(first))
+
+
 def test_few_items_are_not_measured() -> None:
     found = asked({"a": (right(0.9, n=5), right(0.9, n=5))})
     assert found.verdict == "NOT MEASURABLE"
@@ -225,12 +445,39 @@ def test_the_verdict_is_the_worse_of_both(privacy: Any, utility: Any, overall: s
     found = verdict(
         [
             Question("q", "attack", "cmap", (), verdict=privacy),
-            Question("unasked", "attack", "", ()),
+            Question("unasked", "attack", "", (), possible=False),
             Question("u", "utility", "top1", (), verdict=utility),
         ]
     )
     assert (found.privacy, found.utility, found.overall) == (privacy, utility, overall)
     assert len(found.reasons) == 3
+
+
+def test_what_could_be_asked_and_was_not_measured_holds_privacy_back() -> None:
+    attributes = Question("private attributes", "attack", "", (), reason="nobody fitted")
+    walks = Question("who is walking", "attack", "top1", (), verdict="PASS", reason="little is left")
+    actions = Question("actions", "utility", "top1", (), verdict="PASS")
+    unseen = Question("unusual events", "utility", "auc", ())
+    found = verdict([attributes, walks, actions, unseen])
+    assert (found.privacy, found.utility) == ("NOT MEASURABLE", "PASS")
+    assert "privacy, private attributes: NOT MEASURABLE: nobody fitted; this holds PASS back" in found.reasons
+    assert sum("holds PASS back" in reason for reason in found.reasons) == 1
+
+
+def test_what_the_data_do_not_allow_to_ask_does_not_hold_privacy_back() -> None:
+    attributes = Question("private attributes", "attack", "cmap", (), verdict="PASS")
+    walks = Question("who is walking", "attack", "", (), reason="no walks", possible=False)
+    found = verdict([attributes, walks])
+    assert found.privacy == "PASS"
+    assert "PASS says nothing about it" in found.reasons[1]
+    assert verdict([walks]).privacy == "NOT MEASURABLE"
+
+
+def test_what_fails_fails_whatever_else_was_not_measured() -> None:
+    leaks = Question("who it is", "attack", "rank1", (), verdict="FAIL")
+    found = verdict([Question("private attributes", "attack", "", ()), leaks])
+    assert found.privacy == "FAIL"
+    assert not any("holds PASS back" in reason for reason in found.reasons)
 
 
 def test_what_is_shown_and_not_judged_decides_nothing() -> None:

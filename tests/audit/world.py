@@ -135,6 +135,12 @@ RECOGNISER = registry.Participant(
 )
 
 
+def learner() -> registry.Participant:
+    """The grid again, in the place of a network that learns from pictures."""
+    (own,) = registry.named(("grid",), {"grid": GRID})
+    return replace(own, name="network", learns=True)
+
+
 def settings(*others: str, seeds: int = 2, **changes: object) -> Settings:
     """Those who are quick: a grid of colours, for the attacker and for the utility; and those asked for."""
     chosen = (RECOGNISER, *registry.named(("grid", *others), {"grid": GRID}))

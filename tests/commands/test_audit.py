@@ -6,24 +6,26 @@ import json
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import typer
 from typer.testing import CliRunner
 
+from tests.anonymizers.obfuscate import tiny_onnx
 from tests.audit import world
 from videoveil.audit import registry
 from videoveil.commands.audit import audit
-from videoveil.errors import UsageError, VeilError
+from videoveil.errors import CheckpointError, UsageError, VeilError
 
 RUN = CliRunner()
 
 
 @pytest.fixture
 def app(monkeypatch: pytest.MonkeyPatch) -> typer.Typer:
-    """The command with those who learn in a moment."""
-    quick = tuple(world.settings().participants)
+    """The command with those who learn in a moment; the grid of colours stands for a network that learns."""
+    quick = tuple(replace(one, learns=one.name == "grid") for one in world.settings().participants)
     monkeypatch.setattr(registry, "named", lambda names: quick)
     made = typer.Typer()
     made.command()(audit)
@@ -86,6 +88,7 @@ def test_thresholds_decide(app: typer.Typer, root: Path, tmp_path: Path) -> None
         (["csv:ROOT", "--anonymizer", "blur", "--labels", "x.csv"], "--labels"),
         (["csv:ROOT", "--anonymizer", "blur", "--option", "x"], "KEY=VALUE"),
         (["csv:ROOT", "--anonymizer", "blur", "--max-leakage", "0"], "max_leakage"),
+        (["csv:ROOT", "--anonymizer", "blur", "--detector", "hog"], "--only detectors"),
     ],
 )
 def test_what_does_not_fit_together_is_said(
@@ -96,6 +99,33 @@ def test_what_does_not_fit_together_is_said(
     assert isinstance(done.exception, VeilError)
     assert message in str(done.exception)
     assert not (tmp_path / "out").exists()
+
+
+def test_a_detector_of_the_user_takes_part_and_a_bad_file_is_named(root: Path, tmp_path: Path) -> None:
+    app = typer.Typer()
+    app.command()(audit)
+    out = tmp_path / "out"
+    words = [
+        f"csv:{root}",
+        "--anonymizer",
+        "identity",
+        "--out",
+        str(out),
+        "--seeds",
+        "1",
+        "--only",
+        "detectors",
+    ]
+    bad = tmp_path / "bad.onnx"
+    bad.write_text("hello")
+    done = RUN.invoke(app, [*words, "--detector", f"yolo:{bad}"])
+    assert isinstance(done.exception, CheckpointError)
+    assert "bad.onnx: is not an ONNX file" in str(done.exception)
+    assert not out.exists()
+    good = tiny_onnx.yolo(tmp_path / "good.onnx", "yolov8")
+    done = RUN.invoke(app, [*words, "--detector", f"yolo:{good}"])
+    assert done.exit_code == 1, done.output  # nobody is in these films: nothing can be measured
+    assert "yolo-good" in (out / "report.html").read_text("utf-8")
 
 
 def test_unknown_participants_are_refused_with_those_there_are() -> None:

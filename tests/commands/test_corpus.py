@@ -20,11 +20,14 @@ from videoveil.pipeline.corpus import STATE, Corpus, CorpusReport, work
 from videoveil.pipeline.manifest import read_manifest
 
 SLOW = """
+import glob
 import os
 import time
 
 def anonymize(frames):
-    time.sleep(0 if os.path.exists(os.environ["HURRY"]) else 0.15)
+    while os.path.exists(os.environ.get("HOLD", "")) and glob.glob(f"{os.environ['PARTS']}/*/.*-{os.getpid()}-*.mp4"):
+        time.sleep(0.02)
+    time.sleep(0 if os.path.exists(os.environ["HURRY"]) else 0.2)
     return 1 - frames
 """
 
@@ -68,6 +71,7 @@ class Run:
 
     def __init__(self, folder: Path, workers: int):
         self.archive, self.out, self.hurry = folder / "archive", folder / "out", folder / "hurry"
+        self.hold = folder / "hold"
         self.archive.mkdir()
         for name in ("a", "b", "c"):
             coded(self.archive / f"{name}.mp4", scenes(64, 64, 48))
@@ -77,13 +81,21 @@ class Run:
         self.command += ["--workers", str(workers), "--chunk", "32"]
 
     def start(self) -> subprocess.Popen[str]:
+        """Nobody gets any further with a chunk while `hold` is there."""
+        self.hold.touch()
         return subprocess.Popen(
             self.command,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
             start_new_session=True,
-            env={**os.environ, "HURRY": str(self.hurry), "OMP_NUM_THREADS": "1"},
+            env={
+                **os.environ,
+                "HOLD": str(self.hold),
+                "PARTS": str(self.out / STATE / "parts"),
+                "HURRY": str(self.hurry),
+                "OMP_NUM_THREADS": "1",
+            },
         )
 
     def writing(self) -> list[Path]:
@@ -101,8 +113,8 @@ class Run:
         return corpus.report(1.0)
 
 
-def until(there: Callable[[], object], seconds: float = 60.0) -> None:
-    deadline = time.monotonic() + seconds
+def until(there: Callable[[], object]) -> None:
+    deadline = time.monotonic() + 300
     while not there():
         assert time.monotonic() < deadline, "it did not come to that"
         time.sleep(0.02)
@@ -118,11 +130,12 @@ def test_a_stopped_corpus_leaves_nothing_half_written_exits_with_3_and_goes_on(
     until(lambda: len(run.writing()) == workers)
     children = psutil.Process(process.pid).children(recursive=True)
     (os.killpg if number == signal.SIGINT else os.kill)(process.pid, number)
-    said, _ = process.communicate(timeout=60)
+    run.hold.unlink()
+    said, _ = process.communicate(timeout=300)
     assert process.returncode == 3, said
     assert "stopped; 0 of 3 videos are settled, the same command goes on" in said
     assert "Traceback" not in said
-    until(lambda: not any(child.is_running() for child in children), 10)
+    until(lambda: not any(child.is_running() for child in children))
     assert run.writing() == []
     assert not list(run.out.rglob(f"{files.TEMPORARY}*"))
     state = run.out / STATE
@@ -139,7 +152,8 @@ def test_workers_end_when_the_process_that_started_them_is_killed(tmp_path: Path
     until(lambda: len(run.writing()) == 1)
     workers = psutil.Process(process.pid).children(recursive=True)
     process.kill()
-    process.communicate(timeout=60)
-    until(lambda: not any(worker.is_running() for worker in workers), 10)
+    run.hold.unlink()
+    process.communicate(timeout=300)
+    until(lambda: not any(worker.is_running() for worker in workers))
     assert run.writing() == []
     assert [one.frames for one in run.finish().settled if one.done] == [64, 64, 64]

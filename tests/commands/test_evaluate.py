@@ -36,6 +36,16 @@ def test_a_table_is_written_and_printed(tmp_path: Path) -> None:
     value = json.loads(run("parameters", "--out", str(tmp_path / "out"), "--size", "tiny", "--json"))
     assert value["protocol"] == "parameters"
     assert len(value["cells"]) == 10
+    assert value["seeds"] == [0, 1, 2]  # with fewer there are no intervals; but a count has none
+    assert all(len(cell["values"]) == 1 for cell in value["cells"])
+    assert "95 % interval" not in text
+
+
+def test_a_single_seed_can_be_asked_for(tmp_path: Path) -> None:
+    value = json.loads(
+        run("parameters", "--out", str(tmp_path / "out"), "--size", "tiny", "--seed", "4", "--json")
+    )
+    assert value["seeds"] == [4]
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,9 @@
 from __future__ import annotations
 
 import copy
+import re
+from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -42,8 +45,23 @@ def people(knows: float | np.ndarray, seed: int) -> AttributeOutcome:
     )
 
 
-def right(share: float) -> MeanOutcome:
-    return MeanOutcome("top1", IDS, (np.arange(N) < share * N).astype(float), np.full(N, 0.1))
+def right(share: float, metric: str = "top1", letter: str = "v", n: int = N) -> MeanOutcome:
+    ids = tuple(f"{letter}{i}" for i in range(n))
+    return MeanOutcome(metric, ids, (np.arange(n) < share * n).astype(float), np.full(n, 0.1))
+
+
+def judged(questions: Sequence[Question]) -> dict[str, Any]:
+    """The metrics of these questions, with what follows from them."""
+    found = verdict(questions)
+    return {
+        **metrics(),
+        "verdict": {**asdict(found), "overall": found.overall},
+        "questions": [to_json(one) for one in questions],
+    }
+
+
+def asked(name: str, sides: Any, role: Any = "attack") -> Question:
+    return question(name, role, sides, RULES)
 
 
 def metrics(left: float | np.ndarray = 0.05, useful: float = 0.9) -> dict[str, Any]:
@@ -57,11 +75,9 @@ def metrics(left: float | np.ndarray = 0.05, useful: float = 0.9) -> dict[str, A
             },
             RULES,
         ),
-        Question("who is walking", "attack", "", (), reason="needs people by name"),
+        Question("who is walking", "attack", "", (), reason="needs people by name", possible=False),
         question("actions", "utility", {"probe/linear": ([right(0.95)] * 2, [right(useful)] * 2)}, RULES),
     ]
-    from dataclasses import asdict
-
     found = verdict(questions)
     return {
         "verdict": {**asdict(found), "overall": found.overall},
@@ -124,7 +140,8 @@ def test_an_average_does_not_hide_the_attribute_that_leaks() -> None:
     assert found["verdict"]["privacy"] == "FAIL"
     said = summary(found)
     assert said.startswith("This anonymizer does not hide enough")
-    assert " on average, and 100 % (100 to 100 %) of gender alone." in said
+    assert "private attributes, on average " in said
+    assert ", and 100 % (100 to 100 %) of gender alone." in said
     for evenly in (0.05, 0.9):
         assert "alone" not in summary(metrics(left=evenly))
 
@@ -141,6 +158,105 @@ def test_what_could_not_be_measured_is_no_verdict() -> None:
     text = Reader(page(found)).text
     assert "could not be tested for privacy" in text
     assert "One of the two could not be measured" in text
+
+
+def test_a_question_that_was_not_answered_is_named_where_it_holds_pass_back() -> None:
+    attributes = asked("private attributes", {"frames/tiny": ([people(0.9, 1)] * 2, [people(0.05, 2)] * 2)})
+    useful = asked("actions", {"probe/linear": ([right(0.95)] * 2, [right(0.9)] * 2)}, "utility")
+    missing = Question("who it is", "attack", "", (), reason="nobody fitted into the budget")
+    found = judged([attributes, missing, useful])
+    assert "could not be tested for all that has to be hidden (who it is), and" in summary(found)
+    text = Reader(page(found)).text
+    assert "Privacy: ? NOT MEASURABLE" in text
+    assert "Private attributes: PASS: frames/tiny" in text
+    assert "Who it is: NOT MEASURABLE: nobody fitted into the budget; this holds PASS back." in text
+    unasked = Reader(page(metrics())).text
+    assert (
+        "needs people by name; these data do not allow to ask it, and PASS says nothing about it." in unasked
+    )
+
+
+def test_an_attribute_that_may_leak_too_much_is_told_beside_a_mean_that_passes() -> None:
+    found = metrics()
+    (part, *_) = found["questions"][0]["parts"]
+    part["leakage"] = {"value": 1.0, "low": 0.46, "high": 2.23}
+    found["verdict"]["privacy"] = "FAIL"
+    said = summary(found)
+    assert said.startswith("This anonymizer has not been shown to hide enough")
+    assert ", and 100 % (46 to 223 %) of gender alone." in said
+    text = Reader(page(found)).text
+    assert "Of gender alone frames/tiny finds 100 % (46 to 223 %)." in text
+    assert "one attribute alone" in page(found)  # in the picture, on the wrong side of the limit
+    assert "exceeded by the estimate" in text
+    part["leakage"] = {"value": 0.4, "low": 0.1, "high": 0.7}
+    assert "within, not for certain" in Reader(page(found)).text
+
+
+def test_the_attribute_alone_is_told_whichever_question_leaks_most() -> None:
+    found = metrics(left=np.array([0.9, 0.0]))
+    walks = asked("who it is", {"rank1": ([right(1.0, "rank1")] * 2, [right(0.9, "rank1")] * 2)})
+    found["questions"].append(to_json(walks))
+    said = summary(found)
+    assert "Largest leakage: who it is, 89 %" in said
+    assert "of gender alone" in said
+
+
+def test_attributes_that_nobody_found_are_named_with_what_that_means() -> None:
+    raw = [people(np.array([0.9, 0.0]), 1)] * 2
+    found = judged([asked("private attributes", {"frames/tiny": (raw, [people(0.0, 6)] * 2)})])
+    assert found["questions"][0]["unproven"] == ("skin",)
+    text = Reader(page(found)).text
+    said = "Nobody found these attributes even in raw videos, so nothing is known of whether they are hidden"
+    assert text.count(said) == 2
+    assert "does not speak of them: skin." in text
+    assert said not in Reader(page(metrics())).text
+    nobody = judged([asked("private attributes", {"frames/tiny": ([people(0, 1)] * 2, [people(0, 6)] * 2)})])
+    assert "does not speak of them: gender, skin." in Reader(page(nobody)).text
+
+
+def test_the_rule_claims_no_more_than_is_shown() -> None:
+    text = Reader(page(metrics())).text
+    assert "certainty" not in text
+    assert "any attacker" not in text
+    for part in (
+        "the attackers named below",
+        "of their average",
+        "the estimate of each",
+        "Nothing is said of other",
+    ):
+        assert part in text, part
+
+
+def test_every_row_has_its_metric_where_they_differ() -> None:
+    again = {
+        "identity/rank1_cosine": ([right(0.5, "rank1")] * 2, [right(0.4, "rank1")] * 2),
+        "identity/map_cosine": ([right(0.9, "map")] * 2, [right(0.3, "map")] * 2),
+    }
+    walks = {
+        "gait/cosine_nm": ([right(0.9, letter="nm")] * 2, [right(0.3, letter="nm")] * 2),
+        "gait/cosine_cl": ([right(0.5, letter="cl", n=40)] * 2, [right(0.4, letter="cl", n=40)] * 2),
+    }
+    found = judged([asked("who it is", again), asked("who is walking", walks)])
+    text = " ".join(re.sub("<[^>]*>", " ", page(found)).split())
+    assert "attacker metric raw anonymized chance identity/rank1_cosine rank-1 50.0" in text
+    assert "identity/map_cosine mAP 90.0" in text
+    assert (
+        "of the same person (rank-1), in %; mean average precision of finding all videos of the same" in text
+    )
+    assert "detected actions" not in text
+    assert "attacker videos raw anonymized chance gait/cosine_cl 40 50.0" in text
+    assert "40 to 120 test videos" in text
+    assert "measured by leakage found best by rank-1, 120 videos 75 %" in text
+    assert "identity/rank1_cosine largest, counts mAP, 120 videos 25 %" in text
+    assert "measured by" not in Reader(page(metrics())).text
+
+
+def test_metrics_of_an_earlier_version_can_still_be_drawn() -> None:
+    found = metrics()
+    for one in found["questions"]:
+        for name in ("possible", "unproven", "groups"):
+            del one[name]
+    assert "Privacy: ✓ PASS" in Reader(page(found)).text
 
 
 def test_equal_metrics_give_an_equal_page_that_asks_nobody_for_anything() -> None:

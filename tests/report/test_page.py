@@ -269,7 +269,7 @@ def test_browser_shows_the_page(picture: Picture, tmp_path: Path) -> None:
         "--window-size=390,1600",
         (tmp_path / "page.html").as_uri(),
     ]
-    subprocess.run(command, check=True, capture_output=True, timeout=120)
+    subprocess.run(command, check=True, capture_output=True, timeout=600)
     with Image.open(tmp_path / "page.png") as shown:
         colours = {colour for _, colour in shown.convert("RGB").getcolors(1 << 24) or []}
     assert (200, 30, 30) in colours  # the picture

@@ -155,11 +155,11 @@ class Answers:
         """One row for every item: the mean logit of its views; what is true in at least half of its known views."""
         numbers = np.unique(self.videos)
         logits = np.stack([self.logits[self.videos == n].mean(0) for n in numbers])
-        truth = np.stack([_mostly(self.truth[self.videos == n]) for n in numbers])
+        truth = np.stack([mostly(self.truth[self.videos == n]) for n in numbers])
         return Answers(logits, truth, numbers)
 
 
-def _mostly(truth: np.ndarray) -> np.ndarray:
+def mostly(truth: np.ndarray) -> np.ndarray:
     """(views, k) → (k,); NaN where no view is known."""
     known = ~np.isnan(truth)
     count = known.sum(0)

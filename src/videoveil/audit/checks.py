@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from videoveil.attacks.attributes import Labels
 from videoveil.attacks.gait import GALLERY, PROBE
+from videoveil.audit.pairs import require_apart
 from videoveil.audit.subject import Subject
 from videoveil.data.records import Item
 from videoveil.errors import AnnotationError, BadItems
@@ -20,6 +21,7 @@ def prepared(subject: Subject, least_items: int) -> tuple[Subject, tuple[str, ..
     Data that can be asked nothing at all are an error that says what is missing.
     """
     _require_splits(subject)
+    require_apart(subject)
     names = sorted({name for item in subject.dataset.items for name in subject.labels(item) or {}})
     reasons = [f"{name}: {why}" for name in names if (why := _why_not(subject, name))]
     kept = frozenset(name for name in names if not _why_not(subject, name))

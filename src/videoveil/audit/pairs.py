@@ -1,7 +1,8 @@
 """Two folders, raw videos and what any tool made of them: an audit that does not need to know the tool.
 
 A video and its anonymized version have the same path below their folders; the suffix may be another. They must have
-the same number of frames, and the same shape, made smaller or larger or not.
+the same number of frames, and the same shape, made smaller or larger or not. What an anonymized file gives away beside
+its pictures (sound, tags, other streams, its size, the times of its frames) no attacker looks at: it is noted.
 """
 
 from __future__ import annotations
@@ -9,9 +10,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from videoveil import files
+from videoveil.attacks.gait import GALLERY, PROBE
 from videoveil.audit.subject import Side, Subject
 from videoveil.data import registry
 from videoveil.data.reading import stem_of, videos_below
@@ -19,15 +25,33 @@ from videoveil.data.records import Dataset, Item
 from videoveil.errors import BadItems, MediaError, MissingItems, UsageError
 
 ASPECT = 0.02  # by which the shapes may differ: sizes are whole numbers
+LATE = Fraction(1, 1000)  # seconds by which times may differ, beside the rounding of both files
+SHOWN = 4  # sizes or tags that a note names
 
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What must be alike."""
+    """What a file is: frames and shape must be alike, sound is noted."""
 
     frames: int
     width: int
     height: int
+    audio: bool = False
+
+    @property
+    def size(self) -> str:
+        return f"{self.width}×{self.height}"
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """A video and its anonymized version, or what is wrong with them."""
+
+    wrong: tuple[str, ...]
+    raw: Facts | None = None
+    anonymized: Facts | None = None
+    on_time: bool = True  # frames lie as far from the first one in both files, but for rounding
+    beside: tuple[str, ...] = ()  # what the anonymized file has beside pictures and sound
 
 
 def open_pairs(
@@ -52,17 +76,16 @@ def open_pairs(
     if folder.resolve() == dataset.root.resolve():
         raise UsageError(f"--anonymized {anonymized}: is the raw folder itself")
     veiled, notes = match(dataset, folder)
-    notes += check(dataset, veiled, workers)
     made = Subject(
         dataset.name,
         name or folder.name,
         Side("raw", dataset),
         Side("anonymized", veiled),
         twin=(dataset.root / ".twin").is_file(),
-        notes=notes,
         **subject,
-    )
-    return made.with_splits()
+    ).with_splits()
+    require_apart(made)
+    return replace(made, notes=(*notes, *check(dataset, veiled, workers)))
 
 
 def _raw(raw: str, labels: str | Path | None, options: Mapping[str, Any]) -> Dataset:
@@ -132,42 +155,139 @@ def _place(item: Item, root: Path) -> str:
 
 
 def check(raw: Dataset, anonymized: Dataset, workers: int = 2) -> tuple[str, ...]:
-    """Frames and shapes must be alike; every pair that is not is listed. A common change of size is a note."""
+    """Frames and shapes must be alike; every pair that is not is listed. What else a file gives away is a note."""
     with ThreadPoolExecutor(workers) as pool:
-        before = [*pool.map(facts, raw.items)]
-        after = [*pool.map(facts, anonymized.items)]
-    wrong: list[str] = []
-    sizes: set[str] = set()
-    for item, one, other in zip(raw.items, before, after):
-        wrong += _differences(item, one, other)
-        if isinstance(one, Facts) and isinstance(other, Facts) and one != other:
-            sizes.add(f"{one.width}×{one.height} became {other.width}×{other.height}")
-    if wrong:
+        pairs = [*pool.map(compare, raw.items, anonymized.items)]
+    if wrong := [line for pair in pairs for line in pair.wrong]:
         raise BadItems(f"{len(wrong)} of {len(raw)} pairs do not belong together:", wrong)
-    return (f"the pictures have another size: {', '.join(sorted(sizes)[:4])}",) if sizes else ()
+    return (*_size_notes(pairs), *_time_notes(pairs), *_beside_notes(pairs))
 
 
-def facts(item: Item) -> Facts | str:
-    """What a file is, or what is wrong with it."""
+def compare(raw: Item, anonymized: Item) -> Pair:
+    """Both files of a video. Nothing is decoded where packets tell the number of frames and their times."""
     from videoveil.media.reader import open_video
 
+    both: list[Facts] = []
+    times: list[np.ndarray] = []
+    wrong: list[str] = []
+    rounding = LATE
+    for item in (raw, anonymized):
+        try:
+            with open_video(item.path) as video:
+                info, index = video.info, video.index()
+        except MediaError as error:
+            wrong.append(f"{raw.id}: {error}")
+            continue
+        both.append(Facts(len(index), info.width, info.height, info.has_audio))
+        times.append((index - index[:1]) * float(info.time_base))
+        rounding += info.time_base
+    if wrong:
+        return Pair(tuple(wrong))
+    if different := _differences(raw, both[0], both[1]):
+        return Pair(different)
+    late = np.abs(times[0] - times[1]) > float(rounding)
+    return Pair((), both[0], both[1], on_time=not late.any(), beside=beside(anonymized))
+
+
+def beside(item: Item) -> tuple[str, ...]:
+    """What a file has beside pictures and sound: streams and tags, by name; what tags say is not repeated."""
+    from videoveil.pipeline.verify import telling
+    from videoveil.pipeline.verify_reader import Reader
+
     try:
-        with open_video(item.path) as video:
-            info = video.info
-            return Facts(info.frames if info.frames is not None else video.count(), info.width, info.height)
-    except MediaError as error:
-        return str(error)
+        with Reader(item.path) as file:
+            streams = [kind for kind in file.streams() if kind not in ("video", "audio")]
+            tags = [name.rpartition(": ")[2] for name, value in file.tags().items() if telling(name, value)]
+            return tuple(dict.fromkeys((*streams, *tags, *(["chapters"] if file.chapters() else []))))
+    except MediaError:  # our own reader opened it, and libav on its own does not: there is nothing to name
+        return ()
 
 
-def _differences(item: Item, one: Facts | str, other: Facts | str) -> Sequence[str]:
-    broken = [f"{item.id}: {part}" for part in (one, other) if isinstance(part, str)]
-    if isinstance(one, str) or isinstance(other, str):
-        return broken
+def _differences(item: Item, one: Facts, other: Facts) -> tuple[str, ...]:
     found = []
     if one.frames != other.frames:
         found.append(f"{item.id}: {one.frames} frames raw, {other.frames} anonymized")
     if abs(one.width * other.height / (one.height * other.width) - 1) > ASPECT:
-        found.append(
-            f"{item.id}: {one.width}×{one.height} raw, {other.width}×{other.height} anonymized: another shape"
+        found.append(f"{item.id}: {one.size} raw, {other.size} anonymized: another shape")
+    return tuple(found)
+
+
+# --- what is noted ------------------------------------------------------------------------------------------
+
+
+def _size_notes(pairs: Sequence[Pair]) -> list[str]:
+    became: dict[str, set[str]] = {}
+    for pair in pairs:
+        if pair.raw and pair.anonymized:
+            became.setdefault(pair.raw.size, set()).add(pair.anonymized.size)
+    changed = [f"{old} became {new}" for old, made in became.items() for new in made if new != old]
+    if not changed:
+        return []
+    notes = [f"the pictures have another size: {_some(sorted(changed))}"]
+    there = {size for made in became.values() for size in made}
+    if len(there - set(became)) > 1 or any(len(made) > 1 for made in became.values()):
+        notes.append(
+            f"the anonymized pictures have {len(there)} sizes, which depend on the video: the size itself may tell "
+            "something, and no attacker looks at it"
         )
-    return found
+    return notes
+
+
+def _time_notes(pairs: Sequence[Pair]) -> list[str]:
+    moved = sum(not pair.on_time for pair in pairs)
+    if not moved:
+        return []
+    return [
+        f"{moved} of {len(pairs)} anonymized videos show their frames at other times than the raw ones; frames were "
+        "compared by number, and what their times tell was not looked at"
+    ]
+
+
+def _beside_notes(pairs: Sequence[Pair]) -> list[str]:
+    notes = []
+    if loud := sum(pair.anonymized is not None and pair.anonymized.audio for pair in pairs):
+        notes.append(
+            f"{loud} of {len(pairs)} anonymized files have sound: voices tell who speaks, and no attacker listens"
+        )
+    if telling := [pair.beside for pair in pairs if pair.beside]:
+        every = sorted({name for names in telling for name in names})
+        notes.append(
+            f"{len(telling)} of {len(pairs)} anonymized files have tags or streams beside pictures and sound "
+            f"({_some(every)}), which can tell of people, places or times, and no attacker reads them"
+        )
+    return notes
+
+
+def _some(words: Sequence[str]) -> str:
+    more = f" and {len(words) - SHOWN} more" if len(words) > SHOWN else ""
+    return ", ".join(words[:SHOWN]) + more
+
+
+# --- copies -------------------------------------------------------------------------------------------------
+
+
+def require_apart(subject: Subject) -> None:
+    """Refuse raw videos that are byte for byte the same in different splits; all of them are listed.
+
+    Who has learnt from a copy knows it by heart: raw scores rise, and with them falls what seems to leak. Only files of
+    one length are read.
+    """
+    splits = {subject.train, subject.test, GALLERY, PROBE}
+    by_length: dict[int, list[Item]] = {}
+    for item in subject.raw.dataset.items:
+        if item.split in splits and item.path.is_file():
+            by_length.setdefault(item.path.stat().st_size, []).append(item)
+    same: dict[tuple[str, Any], list[Item]] = {}
+    for items in by_length.values():
+        if len({item.split for item in items}) < 2:
+            continue
+        hashes = {path: files.file_hash(path) for path in {item.path for item in items}}
+        for item in items:  # parts of one file are different videos
+            same.setdefault((hashes[item.path], item.clip), []).append(item)
+    copies = [items for items in same.values() if len({item.split for item in items}) > 1]
+    if copies:
+        raise BadItems(
+            f"{subject.title}: {len(copies)} raw videos are in several splits, byte for byte; attackers would know "
+            "what they are asked, and less would seem to leak; keep each in one split:",
+            [" = ".join(f"{item.id} ({item.split})" for item in items) for items in copies],
+        )

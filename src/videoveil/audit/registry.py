@@ -6,7 +6,7 @@ twins; with a budget those that find most per minute are taken first. It decides
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, is_dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -18,6 +18,8 @@ from videoveil.attacks.gait import GALLERY, PROBE, GaitAttack, GaitConfig
 from videoveil.attacks.identity import IdentityAttack, IdentityConfig
 from videoveil.attacks.inversion import InversionAttack, InversionConfig
 from videoveil.attacks.membership import MembershipConfig
+from videoveil.attacks.off_the_shelf import Named
+from videoveil.attacks.pooling import with_videos
 from videoveil.attacks.reconstruction import ReconstructionAttack, ReconstructionConfig
 from videoveil.audit import grid, members, needs, people, utilities
 from videoveil.audit.stopwatch import Stopwatch
@@ -104,7 +106,7 @@ def _on_features(trial: Trial, config: AttackConfig) -> Answers:
         trial.features(trial.subject.train), seed=trial.seed, device="cpu", progress=trial.progress
     )
     trial.learnt()
-    return fitted.outcomes(trial.features(trial.subject.test))
+    return with_videos(fitted.outcomes(trial.features(trial.subject.test)))
 
 
 def _on_pictures(trial: Trial, config: Any) -> Answers:
@@ -114,8 +116,7 @@ def _on_pictures(trial: Trial, config: Any) -> Answers:
         trial.clips(trial.subject.train), seed=trial.seed, device=trial.device, progress=trial.progress
     )
     trial.learnt()
-    found: Answers = fitted.outcomes(trial.clips(trial.subject.test))
-    return found
+    return with_videos(fitted.outcomes(trial.clips(trial.subject.test)))
 
 
 def _by_identity(trial: Trial, config: IdentityConfig) -> Answers:
@@ -141,7 +142,9 @@ def _by_reconstruction(trial: Trial, config: ReconstructionConfig) -> Answers:
     """A network learns to draw raw frames from published ones; others look at what it draws.
 
     Of raw videos there is nothing to reconstruct: the published frame is the raw one, at any number of decibels.
+    People are looked for only where enough of them are named.
     """
+    config = replace(config, identity=config.identity and not needs.people(trial.subject))
     task = ReconstructionAttack(config, trial.subject.labels, raw=trial.clips("", "raw"))
     fitted = task.fit(
         trial.clips(trial.subject.train), seed=trial.seed, device=trial.device, progress=trial.progress
@@ -149,7 +152,7 @@ def _by_reconstruction(trial: Trial, config: ReconstructionConfig) -> Answers:
     trial.learnt()
     if trial.model is not None:
         fitted.save(trial.model)
-    return fitted.outcomes(trial.clips(trial.subject.test))
+    return with_videos(fitted.outcomes(trial.clips(trial.subject.test)))
 
 
 def _by_inversion(trial: Trial, config: InversionConfig) -> Answers:
@@ -159,12 +162,14 @@ def _by_inversion(trial: Trial, config: InversionConfig) -> Answers:
         trial.features(trial.subject.train), seed=trial.seed, device=trial.device, progress=trial.progress
     )
     trial.learnt()
-    return fitted.outcomes(trial.features(trial.subject.test))
+    return with_videos(fitted.outcomes(trial.features(trial.subject.test)))
 
 
 def _on_grid(trial: Trial, config: grid.GridConfig) -> Answers:
     sides = trial.clips(trial.subject.train), trial.clips(trial.subject.test)
-    return grid.attack(*sides, trial.subject.labels, config, seed=trial.seed, progress=trial.progress)
+    return grid.attack(
+        *sides, trial.subject.labels, config, seed=trial.seed, device=trial.device, progress=trial.progress
+    )
 
 
 def _by_gait(trial: Trial, config: GaitConfig) -> Answers:
@@ -201,14 +206,14 @@ def _detection(trial: Trial, config: TriDetConfig) -> Answers:
 
 def _members(trial: Trial, config: MembershipConfig) -> Answers:
     latent = trial.subject.anonymized.latent is not None
-    published = trial.features("") if latent else trial.clips("")
+    published = trial.features("") if latent else trial.subject.side(trial.which).on_the_fly
     raw = trial.features("", "raw") if latent else None
     return members.answers(trial.subject, published, raw, config, seed=trial.seed, device=trial.device)
 
 
-def _detectors(trial: Trial, config: people.PeopleConfig) -> Answers:
+def _detectors(trial: Trial, config: people.PeopleConfig, brought: tuple[Named, ...] = ()) -> Answers:
     test, raw = trial.clips(trial.subject.test), trial.clips("", "raw")
-    return people.found(test, raw, config, seed=trial.seed, device=trial.device)
+    return people.found(test, raw, config, brought, seed=trial.seed, device=trial.device)
 
 
 # --- how they learn -----------------------------------------------------------------------------------------
@@ -246,7 +251,11 @@ def _clips(gpu: bool) -> ClipConfig:
 def _reconstruction(gpu: bool) -> ReconstructionConfig:
     own = {name: value for name, value in _learning(gpu).items() if name != "batch"}
     return ReconstructionConfig(
-        width=32 if gpu else 8, epochs=30 if gpu else 8, network_epochs=15 if gpu else 8, **own
+        width=32 if gpu else 8,
+        epochs=30 if gpu else 8,
+        network_epochs=15 if gpu else 8,
+        identity=True,
+        **own,
     )
 
 
@@ -278,6 +287,7 @@ LIKENESS = "how near reconstructed pictures come to raw ones"
 SEEN = "people found by a detector nobody here trained"
 MEMBERS = "was this video among those it was trained on"
 RECONSTRUCTION = "reconstruction"  # whose pictures a report may show
+DETECTORS = "detectors"  # to which a user may bring more
 UNJUDGED = ("psnr", "ssim")  # metrics of likeness: near in decibels is not the same as recognised
 
 
@@ -428,7 +438,7 @@ PARTICIPANTS = (
     ),
     Participant(
         RECONSTRUCTION,
-        "learns to draw the raw frames again, and looks for attributes in what it draws",
+        "learns to draw the raw frames again, and looks for attributes (and people, where named) in what it draws",
         ATTRIBUTES,
         "attack",
         "clips",
@@ -484,7 +494,7 @@ PARTICIPANTS = (
         needs.gait,
     ),
     Participant(
-        "detectors",
+        DETECTORS,
         "looks for people with a detector that was trained elsewhere, on other pictures",
         SEEN,
         "attack",
@@ -529,3 +539,33 @@ def _changed(one: Participant, config: Any) -> Participant:
 
 def _given(config: Any, gpu: bool) -> Any:
     return config
+
+
+def with_detectors(participants: tuple[Participant, ...], asked: Sequence[str]) -> tuple[Participant, ...]:
+    """Detectors that a user brings (`yolo:FILE`, as for `veil anonymize`) beside the one that needs no file.
+
+    Their hashes are among the settings, so that results of one file are never taken for those of another.
+    """
+    if not asked:
+        return participants
+    if not any(one.name == DETECTORS for one in participants):
+        raise UsageError(
+            f"--detector {asked[0]}: {DETECTORS} was not asked to take part; add --only {DETECTORS}"
+        )
+    brought = people.bring(asked)
+    return tuple(_equipped(one, brought) if one.name == DETECTORS else one for one in participants)
+
+
+def _equipped(one: Participant, brought: tuple[Named, ...]) -> Participant:
+    shelf = tuple(people.Brought(own.name, own.covers, own.identity()) for own in brought)
+    names = ", ".join(own.name for own in brought)
+    return replace(
+        one,
+        words=f"looks for people with detectors that were trained elsewhere, on other pictures: {people.OWN}, {names}",
+        run=partial(_detectors, brought=brought),
+        config=partial(_with_shelf, one.config, shelf),
+    )
+
+
+def _with_shelf(config: Callable[[bool], Any], shelf: tuple[people.Brought, ...], gpu: bool) -> Any:
+    return replace(config(gpu), brought=shelf)

@@ -8,6 +8,7 @@ OUT/config.yaml         what was asked for, with the settings of everybody who t
 OUT/environment.json    versions and devices
 OUT/timing.json         how long everything took
 OUT/plan.json           who took part, and who did not
+OUT/published/          what left the anonymizer: the files that attackers look at
 OUT/results/            what each training on anonymized videos said, one file each
 OUT/*.png               frames for the report, where they were asked for
 CACHE/                  the same of raw videos, and their features: for other audits of the same data
@@ -48,11 +49,13 @@ Watch = Callable[
 METRICS, CONFIG, ENVIRONMENT = "metrics.json", "config.yaml", "environment.json"
 TIMING, PLAN, REPORT, IDENTITY = "timing.json", "plan.json", "report.html", "audit.json"
 NOT_ASKED = "was not asked for"
+ANSWERS = 2  # which answers a training gives; others are not taken from a cache
 CANNOT = (UsageError, AnnotationError, BadItems, Diverged)  # what the data do not allow somebody to learn
 NEVER_TESTED = (
     "attackers that were not named here, stronger ones, or ones with more data about the same people",
     "what somebody knows from elsewhere: the place, the time, who was there",
     "voices and other sound, on-screen text, file names and metadata",
+    "single frames between those that networks look at (the coarse grid sees them all), and how long a video is",
 )
 
 
@@ -144,7 +147,9 @@ class Audit:
     # --- the way through ------------------------------------------------------------------------------------
 
     def run(self) -> Result:
+        self._began = time.perf_counter()
         self._claim()
+        self._publish()
         able, unable = self._able()
         plan = self._plan(able, unable)
         chosen = [one for one in able if one.name in plan.chosen]
@@ -163,6 +168,15 @@ class Audit:
         files.create_json(path, mine)
         if json.loads(path.read_text("utf-8")) != mine:
             raise UsageError(f"{self.out}: holds the audit of something else; choose another --out")
+
+    def _publish(self) -> None:
+        """Take every video through the anonymizer, once, as `veil anonymize` would."""
+        said = "taking the videos through the anonymizer"
+        self.subject = self.subject.with_published(
+            self.out / "published", self.settings.device, lambda done, total: self._tell(done, total, said)
+        )
+        self.stores = replace(self.stores, subject=self.subject)
+        self.seconds[said] = time.perf_counter() - self._began
 
     def _able(self) -> tuple[list[Participant], list[LeftOut]]:
         """Those that the data allow, and why others do not take part."""
@@ -204,7 +218,6 @@ class Audit:
 
     def _reckon(self, able: Sequence[Participant]) -> Plan:
         """Try everybody for a moment on anonymized videos, which take longer than raw ones."""
-        began = time.perf_counter()
         self._extract(able)
         prices: dict[str, float] = {}
         seed = self.settings.seeds[0]
@@ -228,7 +241,7 @@ class Audit:
             )
             for one in able
         }
-        left = 60 * float(self.settings.budget or 0) - (time.perf_counter() - began)
+        left = 60 * float(self.settings.budget or 0) - (time.perf_counter() - self._began)
         return choose(able, prices, missing, max(left, 0.0), f"{self.settings.budget:g} minutes")
 
     def _seconds_of(self, one: Participant, seed: int) -> float:
@@ -313,7 +326,15 @@ class Audit:
         """Where the result of one training is, by everything that decides it."""
         sides = list(self.sides.values()) if which == "anonymized" else [self.sides["raw"]]
         key = files.value_hash(
-            [self.data, sides, one.name, one.settings(self.settings.gpu), seed, videoveil.__version__]
+            [
+                self.data,
+                sides,
+                one.name,
+                one.settings(self.settings.gpu),
+                seed,
+                videoveil.__version__,
+                ANSWERS,
+            ]
         )
         folder = self.cache / "results" if which == "raw" else self.out / "results"
         return folder / f"{one.name}-{which}-{seed}-{key[:16]}.npz"
@@ -353,8 +374,9 @@ class Audit:
         questions = tuple(self._doubted(one) for one in questions)
         questions = (*questions, *self._unanswered(questions, chosen))
         verdict = scoring.verdict(questions)
+        featured = any(one.reads == "features" for one in chosen)
         risks = risk.of(
-            self.subject, self.stores, _attack_sides(asked), rules, self.settings.seed, plan.chosen
+            self.subject, self.stores, _attack_sides(asked), rules, self.settings.seed, featured=featured
         )
         for one in [one for one in chosen if one.question == registry.MEMBERS]:
             risks = (*risks, members.of(answers[one.name]["anonymized"], one.name, draws))
@@ -363,14 +385,20 @@ class Audit:
         return Result(verdict, questions, risks, plan.left_out, missing, metrics)
 
     def _doubted(self, made: Question) -> Question:
-        """A question about pictures that passes, but not on the word of frozen features alone."""
+        """A question about pictures that passes, but not on the word of frozen features alone.
+
+        Nor because nobody else was asked: `--only` chooses who takes part, not what would have to be known.
+        """
+        networks = {
+            one.name: one for one in (*registry.PARTICIPANTS, *self.settings.participants) if one.learns
+        }
         learners = {
-            one.name
-            for one in self.settings.participants
-            if one.question == made.name and one.learns and not one.excuse(self.subject, self.stores)
+            name
+            for name, one in networks.items()
+            if one.question == made.name and not one.excuse(self.subject, self.stores)
         }
         counted = {attempt.name.partition("/")[0] for attempt in made.attempts if not attempt.void}
-        if made.role != "attack" or made.verdict != "PASS" or not learners or learners & counted:
+        if made.role != "attack" or made.verdict != "PASS" or not learners or counted & set(networks):
             return made
         reason = (
             f"{made.reason}; but no network that learns from the pictures themselves could show anything, and what it "
@@ -383,10 +411,16 @@ class Audit:
         answered = {one.name for one in questions}
         found: dict[str, Question] = {}
         for one in self.settings.participants:
-            if one.judged and one.question not in answered and one.question not in found:
-                why = one.excuse(self.subject, self.stores) or self.given_up.get(one.name, "")
-                why = why or "nobody who asks it fitted into the budget"
-                found[one.question] = Question(one.question, one.role, "", (), reason=why)
+            if not one.judged or one.question in answered:
+                continue
+            cannot = one.excuse(self.subject, self.stores)
+            why = cannot or self.given_up.get(one.name) or "nobody who asks it fitted into the budget"
+            known = found.get(one.question)
+            # that it could have been asked counts for more than that one participant could not
+            if known is None or (not known.possible and not cannot):
+                found[one.question] = Question(
+                    one.question, one.role, "", (), reason=why, possible=not cannot
+                )
         return list(found.values())
 
     def _metrics(
@@ -408,6 +442,7 @@ class Audit:
                 "items": own.dataset.counts(),
                 "attributes": sorted({name for item in own.dataset.items for name in own.known(item)}),
                 "encoder": own.encoder,
+                "seen": own.seen(),
             },
             "anonymizer": own.anonymizer,
             "questions": [scoring.to_json(one) for one in questions],

@@ -13,9 +13,15 @@ advantage           (value − chance) / (1 − chance): 0 knows nothing, 1 know
                     whose rows, and so whose chance levels, differ.
 leakage             the advantage of the best attacker on anonymized videos, as a share of that of the best one on raw.
                     The best is looked for in every draw again; 1 − leakage is the reduction above chance.
+groups              only what measures the same is compared: one metric on the same test items (rank-1 is not held
+                    against ROC-AUC, nor one way of walking against another). Every group in which somebody proves
+                    something has its own leakage, and the largest of them counts, in every draw again. So nobody
+                    who is asked in addition lowers the leakage, but by finding more in raw videos, by the same
+                    metric, than was known to be there.
 relative reduction  1 − value/raw of the best attackers, as the papers print it; chance is not taken off.
 parts               every private attribute by itself. A mean over many can hide one that is told completely, so privacy
-                    also fails where a single attribute is shown to leak more than is allowed (lower end).
+                    also fails where the estimate of a single attribute is more than is allowed. Of attributes that
+                    nobody proves to find, on either side, nothing is known; they are named as `unproven`.
 
 Shapes: A attackers, S seeds, B draws.
 """
@@ -24,7 +30,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -116,9 +122,26 @@ class Part:
     strongest: str
 
 
+@dataclass(frozen=True, slots=True)
+class Group:
+    """All attackers that measure the same, one metric on the same test items: the best of either side."""
+
+    metric: str
+    items: int
+    strongest_raw: str
+    strongest: str
+    raw: Estimate
+    anonymized: Estimate
+    chance: float
+    leakage: Estimate
+
+
 @dataclass(frozen=True)
 class Question:
-    """All attackers that want to know the same, or all utilities of one task, and what follows from them."""
+    """All attackers that want to know the same, or all utilities of one task, and what follows from them.
+
+    Figures of an attack are those of the group that leaks most; the leakage is the largest of any group.
+    """
 
     name: str
     role: Role
@@ -135,9 +158,14 @@ class Question:
     relative: Estimate = Estimate(None)  # 1 − value/raw
     kept: Estimate = Estimate(None)  # value/raw
     above: Estimate = Estimate(None)  # value − chance on anonymized videos
-    parts: tuple[Part, ...] = ()  # attributes that some attacker finds in raw videos
+    parts: tuple[Part, ...] = ()  # attributes that somebody proves to find, on either side
     verdict: Word = "NOT MEASURABLE"
     reason: str = ""
+    possible: bool = True  # False: the data do not allow anybody to ask it
+    unproven: tuple[
+        str, ...
+    ] = ()  # attributes that nobody proves to find: whether they are hidden is not known
+    groups: tuple[Group, ...] = ()  # of an attack: what was compared with what, the one that decides first
 
 
 @dataclass(frozen=True)
@@ -216,6 +244,9 @@ class Drawn:
         return Found(draws.interval(self.value if known else None, self.values), chance, above)
 
 
+Pair = tuple[Drawn, Drawn]  # raw, anonymized
+
+
 def advantage(value: np.ndarray, chance: np.ndarray) -> np.ndarray:
     return np.asarray((value - chance) / np.maximum(1 - chance, TINY))
 
@@ -288,27 +319,42 @@ def question(
         attempts.append(
             Attempt(who, first.metric, found[0], found[1], why, len(sides[who][0]), len(first.items))
         )
-    metric = attempts[0].metric
-    base = Question(name, role, metric, tuple(attempts), judged)
-    counting = [one.name for one in attempts if not one.void]
+    base = Question(name, role, attempts[0].metric, tuple(attempts), judged)
     if not judged:
-        return Question(**{**_fields(base), "reason": "shown, not judged"})
-    if not counting:
-        return Question(**{**_fields(base), "reason": _all_void(attempts, role)})
+        return replace(base, reason="shown, not judged")
     details = {who: (own[1], other[1]) for who, (own, other) in drawn.items()}
-    return _judged(base, {who: pairs[who] for who in counting}, _parts(details, draws), draws)
+    kinds = {who: _kind(raw[0], role) for who, (raw, _) in sides.items()}
+    parts, unproven = _parts(details, kinds, draws)
+    base = replace(base, parts=parts, unproven=unproven if role == "attack" else ())
+    counting = {one.name: pairs[one.name] for one in attempts if not one.void}
+    if not counting:
+        return _nobody(base, rules)
+    return _judged(base, _grouped(counting, kinds), draws)
 
 
-def _fields(one: Question) -> dict[str, Any]:
-    return {name: getattr(one, name) for name in one.__dataclass_fields__}
+def _kind(one: Outcome, role: Role) -> tuple[Any, ...]:
+    """What is measured; attackers for whom it is equal are compared. Utilities are compared whatever they measure.
+
+    Walks under another condition are other test items, so their names need not be read.
+    """
+    return (one.metric, frozenset(one.items)) if role == "attack" else ()
+
+
+def _grouped(pairs: Mapping[str, Pair], kinds: Mapping[str, tuple[Any, ...]]) -> list[dict[str, Pair]]:
+    found: dict[tuple[Any, ...], dict[str, Pair]] = {}
+    for who, pair in pairs.items():
+        found.setdefault(kinds[who], {})[who] = pair
+    return list(found.values())
 
 
 def _parts(
-    details: Mapping[str, tuple[Mapping[str, Drawn], Mapping[str, Drawn]]], draws: Draws
-) -> tuple[Part, ...]:
-    """Every attribute that somebody proves to find, on raw videos or on anonymized ones."""
-    names = list(dict.fromkeys(name for raw, _ in details.values() for name in raw))
-    found = []
+    details: Mapping[str, tuple[Mapping[str, Drawn], Mapping[str, Drawn]]],
+    kinds: Mapping[str, tuple[Any, ...]],
+    draws: Draws,
+) -> tuple[tuple[Part, ...], tuple[str, ...]]:
+    """Every attribute that somebody proves to find, on raw videos or on anonymized ones; then the other names."""
+    names = sorted({name for raw, _ in details.values() for name in raw})
+    found, unproven = [], []
     for name in names:
         pairs = {who: (raw[name], veiled[name]) for who, (raw, veiled) in details.items() if name in raw}
         proven = {
@@ -317,52 +363,87 @@ def _parts(
             if any(_beats(one.found(draws), draws.rules) for one in pair)
         }
         if not proven:
+            unproven.append(name)
             continue
-        raw, veiled = (_best({who: pair[side] for who, pair in proven.items()}) for side in (0, 1))
+        ranked, leakage = _ranked(_grouped(proven, kinds), draws)
+        first = ranked[0]
         found.append(
             Part(
                 name,
-                draws.interval(raw.one.value, raw.values),
-                draws.interval(veiled.one.value, veiled.values),
-                veiled.one.chance,
-                _leakage(raw, veiled, draws),
-                veiled.name,
+                first.raw.estimate(draws),
+                first.veiled.estimate(draws),
+                first.veiled.one.chance,
+                leakage,
+                first.veiled.name,
             )
         )
-    return tuple(sorted(found, key=lambda part: part.name))
+    return tuple(found), tuple(unproven)
 
 
-def _leakage(raw: _Best, veiled: _Best, draws: Draws) -> Estimate:
-    return draws.interval(
-        _share(veiled.one.advantage, raw.one.advantage), _share(veiled.advantages, raw.advantages)
-    )
-
-
-def _judged(
-    base: Question, pairs: Mapping[str, tuple[Drawn, Drawn]], parts: tuple[Part, ...], draws: Draws
-) -> Question:
-    raw = _best({who: pair[0] for who, pair in pairs.items()})
-    veiled = _best({who: pair[1] for who, pair in pairs.items()})
-    left = _leakage(raw, veiled, draws)
+def _judged(base: Question, groups: Sequence[Mapping[str, Pair]], draws: Draws) -> Question:
+    ranked, left = _ranked(groups, draws)
+    raw, veiled = ranked[0].raw, ranked[0].veiled
     kept = draws.interval(_share(veiled.one.value, raw.one.value), _share(veiled.values, raw.values))
-    made = Question(
-        **{
-            **_fields(base),
-            "strongest_raw": raw.name,
-            "strongest": veiled.name,
-            "raw": draws.interval(raw.one.value, raw.values),
-            "anonymized": draws.interval(veiled.one.value, veiled.values),
-            "chance": veiled.one.chance,
-            "leakage": left,
-            "reduction": left.map(lambda x: 1 - x),
-            "relative": kept.map(lambda x: 1 - x),
-            "kept": kept,
-            "above": draws.interval(veiled.one.value - veiled.one.chance, veiled.values - veiled.chances),
-            "parts": parts,
-        }
+    made = replace(
+        base,
+        strongest_raw=raw.name,
+        strongest=veiled.name,
+        raw=raw.estimate(draws),
+        anonymized=veiled.estimate(draws),
+        chance=veiled.one.chance,
+        leakage=left,
+        reduction=left.map(lambda x: 1 - x),
+        relative=kept.map(lambda x: 1 - x),
+        kept=kept,
+        above=draws.interval(veiled.one.value - veiled.one.chance, veiled.values - veiled.chances),
     )
+    if base.role == "attack":
+        known = {one.name: one for one in base.attempts}
+        shown = tuple(one.shown(known[one.veiled.name], draws) for one in ranked)
+        made = replace(made, metric=shown[0].metric, groups=shown)
     word, reason = (_privacy if base.role == "attack" else _utility)(made, draws.rules)
-    return Question(**{**_fields(made), "verdict": word, "reason": reason})
+    return replace(made, verdict=word, reason=reason)
+
+
+@dataclass(frozen=True)
+class _Compared:
+    """The best of either side among those that measure the same."""
+
+    raw: _Best
+    veiled: _Best
+
+    @property
+    def value(self) -> float:
+        return float(_share(self.veiled.one.advantage, self.raw.one.advantage))
+
+    @property
+    def values(self) -> np.ndarray:
+        return np.asarray(_share(self.veiled.advantages, self.raw.advantages))
+
+    def leakage(self, draws: Draws) -> Estimate:
+        return draws.interval(self.value, self.values)
+
+    def shown(self, like: Attempt, draws: Draws) -> Group:
+        both = self.raw.estimate(draws), self.veiled.estimate(draws)
+        chance, leakage = self.veiled.one.chance, self.leakage(draws)
+        return Group(like.metric, like.items, self.raw.name, self.veiled.name, *both, chance, leakage)
+
+
+def _ranked(groups: Sequence[Mapping[str, Pair]], draws: Draws) -> tuple[list[_Compared], Estimate]:
+    """The groups from the one that leaks most down, and the largest leakage, looked for in every draw again."""
+    made = [
+        _Compared(*(_best({who: pair[side] for who, pair in group.items()}) for side in (0, 1)))
+        for group in groups
+    ]
+    made.sort(key=lambda one: np.inf if np.isnan(one.value) else -one.value)
+    largest = draws.interval(made[0].value, np.fmax.reduce([one.values for one in made]))
+    if largest.low is None or largest.high is None:
+        return made, largest
+    # a group that some draws do not define must not hide the doubt about it behind the others
+    own = [one.leakage(draws) for one in made]
+    low = max([largest.low, *(one.low for one in own if one.low is not None)])
+    high = max([largest.high, *(one.high for one in own if one.high is not None)])
+    return made, Estimate(largest.value, min(low, made[0].value), high)
 
 
 @dataclass(frozen=True)
@@ -374,6 +455,9 @@ class _Best:
     values: np.ndarray  # (B,)
     chances: np.ndarray
     advantages: np.ndarray
+
+    def estimate(self, draws: Draws) -> Estimate:
+        return draws.interval(self.one.value, self.values)
 
 
 def _best(drawn: Mapping[str, Drawn]) -> _Best:
@@ -409,6 +493,9 @@ def _beats(found: Found, rules: Rules) -> bool:
     return found.above.low is not None and found.above.low > rules.margin
 
 
+DOUBT = "has not been shown (doubt counts against; use more test items)"
+
+
 def _all_void(attempts: Sequence[Attempt], role: Role) -> str:
     who = "attacker" if role == "attack" else "model"
     reasons = sorted({one.void for one in attempts})
@@ -431,20 +518,47 @@ def _privacy(made: Question, rules: Rules) -> tuple[Word, str]:
     told = f"{made.strongest} still finds {_percent(left.value)} ({between}) of what raw videos tell above chance"
     if left.low > rules.max_leakage:
         return "FAIL", f"{told}; at most {limit} are allowed"
-    told_all = [
-        one for one in made.parts if one.leakage.low is not None and one.leakage.low > rules.max_leakage
-    ]
-    if told_all:
-        worst = max(told_all, key=lambda one: one.leakage.value or 0.0)
-        ends = f"{_percent(worst.leakage.low)} to {_percent(worst.leakage.high)}"
-        return "FAIL", (
-            f"on average {told}, but of {worst.name} alone {worst.strongest} finds "
-            f"{_percent(worst.leakage.value)} ({ends}); at most {limit} are allowed of any"
-        )
+    several = len(made.parts) + len(made.unproven) > 1  # a single one is its own average
+    alone = _alone(made.parts, rules) if several else None
+    if alone is not None:
+        finds, shown = alone
+        asked = f"at most {limit} are allowed of any" if shown else f"that it is at most {limit} {DOUBT}"
+        return "FAIL", f"on average {told}, but {finds}; {asked}"
     if left.high <= rules.max_leakage:
         return "PASS", f"{told}; at most {limit} are allowed"
-    doubt = f"that it is at most {limit} has not been shown (doubt counts against; use more test items)"
-    return "FAIL", f"{told}; {doubt}"
+    widest = max(made.groups, key=lambda one: one.leakage.high or 0.0)
+    other = ""
+    if widest.strongest != made.strongest and (widest.leakage.high or 0.0) > rules.max_leakage:
+        between = f"{_percent(widest.leakage.low)} to {_percent(widest.leakage.high)}"
+        other = f"; most doubt is left by {widest.strongest}: {_percent(widest.leakage.value)} ({between})"
+    return "FAIL", f"{told}; that it is at most {limit} {DOUBT}{other}"
+
+
+def _alone(parts: Sequence[Part], rules: Rules) -> tuple[str, bool] | None:
+    """The attribute that leaks most of those over the limit, in words, and whether that is shown or an estimate.
+
+    Attributes for which it is shown come first.
+    """
+    over = [one for one in parts if (one.leakage.value or 0.0) > rules.max_leakage]
+    shown = [one for one in over if one.leakage.low is not None and one.leakage.low > rules.max_leakage]
+    worst = max(shown or over, key=lambda one: one.leakage.value or 0.0, default=None)
+    if worst is None:
+        return None
+    ends = f"{_percent(worst.leakage.low)} to {_percent(worst.leakage.high)}"
+    finds = f"of {worst.name} alone {worst.strongest} finds {_percent(worst.leakage.value)} ({ends})"
+    return finds, bool(shown)
+
+
+def _nobody(base: Question, rules: Rules) -> Question:
+    """Where no attacker counts nothing is known, unless a single attribute is shown to leak all the same."""
+    reason = _all_void(base.attempts, base.role)
+    alone = _alone(base.parts, rules) if base.role == "attack" else None
+    if alone is None or not alone[1]:
+        return replace(base, reason=reason)
+    limit = _percent(rules.max_leakage)
+    return replace(
+        base, verdict="FAIL", reason=f"{alone[0]}; at most {limit} are allowed of any; on average {reason}"
+    )
 
 
 def _utility(made: Question, rules: Rules) -> tuple[Word, str]:
@@ -463,15 +577,26 @@ def _utility(made: Question, rules: Rules) -> tuple[Word, str]:
 
 
 def verdict(questions: Sequence[Question]) -> Verdict:
-    """PASS where every question that could be measured passes, FAIL where one fails; the worst one counts."""
+    """FAIL where one question fails.
+
+    Privacy passes if all questions pass that the data allow to ask: what could be asked and was not answered holds it
+    back. Utility passes if those pass that were measured; what is not measured is the user's own matter.
+    """
     words: dict[str, Word] = {}
     reasons: list[str] = []
     for role, title in (("attack", "privacy"), ("utility", "utility")):
         own = [one for one in questions if one.role == role and one.judged]
         measured = [one for one in own if one.verdict != "NOT MEASURABLE"]
+        open_ = [one for one in own if one.verdict == "NOT MEASURABLE" and one.possible and role == "attack"]
         failed = any(one.verdict == "FAIL" for one in measured)
-        words[title] = "FAIL" if failed else "PASS" if measured else "NOT MEASURABLE"
-        reasons += [f"{title}, {one.name}: {one.verdict}: {one.reason}" for one in own]
+        words[title] = "FAIL" if failed else "PASS" if measured and not open_ else "NOT MEASURABLE"
+        for one in own:
+            note = ""
+            if one in open_ and measured and not failed:
+                note = "; this holds PASS back"
+            elif role == "attack" and not one.possible and words[title] == "PASS":
+                note = "; these data do not allow to ask it, and PASS says nothing about it"
+            reasons.append(f"{title}, {one.name}: {one.verdict}: {one.reason}{note}")
         if not own:
             reasons.append(f"{title}: NOT MEASURABLE: nothing was asked")
     return Verdict(words["privacy"], words["utility"], tuple(reasons))

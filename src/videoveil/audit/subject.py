@@ -2,8 +2,9 @@
 
     Subject.of(dataset, open_anonymizer("downsample:4"))
 
-An anonymizer works on pixels, and attackers see its pictures and the features that an encoder makes of them; or it
-works on features, and attackers see nothing else. A subject of pairs has two folders of videos, whatever made them.
+An anonymizer works on pixels, and attackers see the files that it publishes (`audit.published`) and the features that
+an encoder makes of them; or it works on features, and attackers see nothing else. A subject of pairs has two folders of
+videos, whatever made them.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from videoveil.anonymizers import named
 from videoveil.anonymizers.named import BlackFrames as BlackFrames
 from videoveil.anonymizers.named import Untouched as Untouched
 from videoveil.attacks.attributes import Labels, own_attributes
+from videoveil.audit import published
 from videoveil.data.records import Dataset, Item
 from videoveil.features.store import FeatureStore
 from videoveil.tasks.base import Clips, Features
@@ -57,24 +59,35 @@ def _trial_key() -> NoiseKey:
 
 @dataclass(frozen=True)
 class Side:
-    """The videos as one side has them. `latent`: only features leave it, and they go through this."""
+    """The videos as one side has them. `latent`: only features leave it, and they go through this.
+
+    published: the files that left `pixels` or `paint`, once they are made; until then frames go through on the fly.
+    """
 
     which: Which
     dataset: Dataset
     pixels: FrameAnonymizer | None = None
     paint: FramePainter | None = None
     latent: LatentAnonymizer | None = None
+    published: Dataset | None = None
 
     @property
     def clips(self) -> Clips | None:
         """Its pictures; None where it has none to show."""
         if self.latent is not None:
             return None
+        return self.on_the_fly if self.published is None else Clips(self.published)
+
+    @property
+    def on_the_fly(self) -> Clips:
+        """The anonymizer itself at work on pictures of whatever size it is shown."""
         return Clips(self.dataset, anonymizer=self.pixels, paint=self.paint)
 
     def identity(self) -> str:
         """Changes with the files and with what they go through."""
-        through: dict[str, Any] = {} if self.clips is None else self.clips.through()
+        through = self.on_the_fly.through()
+        if through:
+            through |= {"published": published.FORM}
         if self.latent is not None:
             secret = getattr(self.latent, "key", None)
             through = {
@@ -150,9 +163,28 @@ class Subject:
     def items(self, split: str) -> tuple[Item, ...]:
         return self.dataset.split(split)
 
+    def seen(self) -> str:
+        """In what form attackers get what is published."""
+        side = self.anonymized
+        if side.latent is not None:
+            return "features that went through the anonymizer"
+        return published.FORM if side.published not in (None, side.dataset) else "the files as they are"
+
     def known(self, item: Item) -> Mapping[str, int]:
         """The attributes of an item that attackers are asked for."""
         return self.labels(item) or {}
+
+    def with_published(
+        self, folder: Path, device: str = "auto", tell: published.Tell | None = None
+    ) -> Subject:
+        """With what leaves its anonymizer as files in `folder`, for attackers to look at."""
+        side = self.anonymized
+        if side.latent is not None or (side.pixels is None and side.paint is None):
+            return self
+        made = published.publish(
+            side.dataset, side.pixels, folder, paint=side.paint, device=device, tell=tell
+        )
+        return replace(self, anonymized=replace(side, published=made))
 
     def identity(self) -> str:
         """The data and what is asked about them: results of one are never taken for those of another."""
@@ -187,7 +219,8 @@ class Stores:
 
     def why_not(self) -> str:
         """Why there are no features; empty where there are."""
-        if self.subject.anonymized.paint is not None:
+        sides = (self.subject.raw, self.subject.anonymized)
+        if any(side.paint is not None and side.published is None for side in sides):
             return "boxes are painted into whole videos, of which no features are extracted here"
         return ""
 
@@ -210,14 +243,14 @@ class Stores:
         few = STATIC if grid == ALL else 0  # attackers look at static clips; detection does not
         recipe = recipe_for(network, clips=grid, static=10 if self._many_static() else few)
         extract(
-            side.dataset,
+            side.published or side.dataset,
             folder,
             network,
             recipe,
             device=self.device,
             workers=self.workers,
             progress=progress,
-            anonymizer=side.pixels,
+            anonymizer=side.pixels if side.published is None else None,
         )
         return FeatureStore.open(folder)
 

@@ -55,6 +55,12 @@ def audit(
     only: Annotated[
         list[str] | None, typer.Option(help="Let only these take part, by name; repeatable.")
     ] = None,
+    detector: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Looks for people as well, beside hog: yolo:FILE, yunet:FILE, centerface; repeatable."
+        ),
+    ] = None,
     encoder: Annotated[str, typer.Option(help="That makes features; see `veil models`.")] = "tiny",
     weights: Annotated[str | None, typer.Option(help="Of the encoder.")] = None,
     cache: Annotated[
@@ -79,7 +85,7 @@ def audit(
     rules = Rules(seeds=seeds, max_leakage=max_leakage, min_utility=min_utility)
     settings = Settings(
         rules=rules,
-        participants=registry.named(tuple(only or ())),
+        participants=registry.with_detectors(registry.named(tuple(only or ())), tuple(detector or ())),
         seed=seed,
         budget=budget,
         device=device,

@@ -179,7 +179,7 @@ def _streams(result: Verification, made: Reader, source: Reader | None, expected
 
 
 def _tags(result: Verification, made: Reader) -> None:
-    told = [f"{name}={value[:60]!r}" for name, value in made.tags().items() if _telling(name, value)]
+    told = [f"{name}={value[:60]!r}" for name, value in made.tags().items() if telling(name, value)]
     if told:
         result.add("metadata", "fail", f"tags that can tell of people, places or times: {', '.join(told)}")
     else:
@@ -188,7 +188,8 @@ def _tags(result: Verification, made: Reader) -> None:
         result.add("chapters", "fail", f"{count} chapters")
 
 
-def _telling(name: str, value: str) -> bool:
+def telling(name: str, value: str) -> bool:
+    """Whether a tag says more than that its container is one."""
     key = name.rpartition(": ")[2].lower().removeprefix("_").removesuffix("-eng")
     if key not in HARMLESS:
         return True

@@ -252,6 +252,8 @@ def pooled(runs: Sequence[Sequence[Cell]]) -> list[Cell]:
     for same in zip(*runs):
         values = tuple(cell.value for cell in same if cell.value is not None)
         whole = len(values) == len(same)
+        if whole and same[0].data == "counted" and len(set(values)) == 1:
+            values = values[:1]  # a count has no interval
         mean = sum(values) / len(values) if whole else None
         chances = [cell.chance for cell in same if cell.chance is not None]
         chance = sum(chances) / len(chances) if chances else None

@@ -197,7 +197,7 @@ def _words(result: Result, request: Request) -> list[str]:
             "Columns headed twin were measured on synthetic data with made-up people. They show that the protocol runs "
             "and how methods compare on it; they are no results on the real dataset."
         )
-    if len(request.seeds) > 1:
+    if any(len(cell.values) > 1 for cell in result.cells):
         words.append("Square brackets: 95 % interval of the mean over seeds.")
     reasons = sorted(set(result.missing.values()))
     words += [f"Not run: {reason}." for reason in reasons]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from html import escape
 from pathlib import Path
 from typing import Any, cast
@@ -22,20 +22,41 @@ MARKS = {"PASS": "✓", "FAIL": "✗", "NOT MEASURABLE": "?"}
 METRIC_WORDS = {
     "cmap": "mean average precision over attributes (cMAP)",
     "top1": "share that is right at the first guess (top-1)",
-    "auc": "area under the ROC curve",
+    "rank1": "share of videos whose most similar video is of the same person (rank-1)",
+    "auc": "area under the ROC curve (AUC)",
     "map": "mean average precision of detected actions, over overlaps of 0.3 to 0.7 (mAP)",
     "found": "share of the people found in raw frames that are found again",
     "psnr": "peak signal-to-noise ratio, decibels",
     "ssim": "structural similarity",
 }
+ATTACK_WORDS = {
+    "map": "mean average precision of finding all videos of the same person (mAP)",
+    "auc": "how often two videos of one person are more alike than two of different people (AUC)",
+}
+SHORT = {
+    "cmap": "cMAP",
+    "top1": "top-1",
+    "rank1": "rank-1",
+    "auc": "AUC",
+    "map": "mAP",
+    "psnr": "PSNR",
+    "ssim": "SSIM",
+}
 SHARES = ("psnr",)  # metrics that are no shares
+NOT_FOUND = (
+    "Nobody found these attributes even in raw videos, so nothing is known of whether they are hidden, and the verdict "
+    "does not speak of them"
+)
 DEFINITIONS = (
     "Raw, anonymized: the score with its 95 % interval, over seeds and test videos. Chance: what knowing nothing of "
     "the videos gets.",
     "Void: the attacker did not clearly beat chance on raw videos, so its failure on anonymized ones says nothing; it "
     "is left out.",
     "Leakage: how much of what the best attacker finds in raw videos above chance is still found by the best attacker "
-    "on anonymized ones. 100 %: nothing was hidden. 0 %: no better than guessing.",
+    "on anonymized ones. 100 %: nothing was hidden. 0 %: no better than guessing. More than 100 %: more was found than "
+    "in raw videos.",
+    "Where a question is measured in several ways (other metrics, other test videos), attackers are compared within "
+    "each of them, and the largest leakage counts.",
     "Relative reduction: how much lower the score itself is, as papers print it; part of a score is chance, which no "
     "anonymizer can take away.",
 )
@@ -105,24 +126,32 @@ def audit_page(
 def summary(metrics: Metrics) -> str:
     """The verdict in two sentences."""
     verdict, limit = metrics["verdict"], metrics["rules"]["max_leakage"]
-    worst = _worst(metrics)
-    alone = None if worst is None else _alone(worst, limit)
+    worst, alone = _worst(metrics), _alone(metrics)
     failed = "does not hide enough: attackers still find too much"
-    if worst is not None and alone is None and (worst["leakage"]["value"] or 0.0) <= limit:
+    if (worst is None or worst["leakage"]["value"] <= limit) and (
+        alone is None or (alone["leakage"]["low"] or 0.0) <= limit
+    ):
         failed = "has not been shown to hide enough"
+    untested = "could not be tested for privacy"
+    if any(one["verdict"] != "NOT MEASURABLE" for one in _judged(metrics)):
+        missing = ", ".join(one["name"] for one in _open(metrics))
+        untested = f"could not be tested for all that has to be hidden ({missing})"
     privacy = {
-        "PASS": "hides enough of what the attackers of this audit look for",
+        "PASS": "hides enough of what the attackers of this audit find in raw videos",
         "FAIL": failed,
-        "NOT MEASURABLE": "could not be tested for privacy",
+        "NOT MEASURABLE": untested,
     }[verdict["privacy"]]
     utility = {
         "PASS": "what happens in the videos can still be recognised",
         "FAIL": "what happens in the videos can no longer be recognised well enough",
         "NOT MEASURABLE": "whether the videos are still useful could not be measured",
     }[verdict["utility"]]
-    told = "" if worst is None else f" Leakage in the worst case: {_range(worst['leakage'])}"
+    told = ""
+    if worst is not None:
+        average = "on average " if worst["parts"] else ""
+        told = f" Largest leakage: {worst['name']}, {average}{_range(worst['leakage'])}"
     if alone is not None:
-        told += f" on average, and {_range(alone['leakage'])} of {alone['name']} alone"
+        told += f"{', and' if told else ' Leakage:'} {_range(alone['leakage'])} of {alone['name']} alone"
     told += "." if told else ""
     joint = "and" if verdict["privacy"] == verdict["utility"] else "but"
     if "NOT MEASURABLE" in (verdict["privacy"], verdict["utility"]):
@@ -130,17 +159,37 @@ def summary(metrics: Metrics) -> str:
     return f"This anonymizer {privacy}, {joint} {utility}.{told}"
 
 
+def _judged(metrics: Metrics) -> list[Mapping[str, Any]]:
+    """Questions of attackers by which something is decided."""
+    return [one for one in _questions(metrics, "attack") if one["judged"]]
+
+
+def _open(metrics: Metrics) -> list[Mapping[str, Any]]:
+    """Those that could be asked of these data and were not answered."""
+    return [q for q in _judged(metrics) if q["verdict"] == "NOT MEASURABLE" and q.get("possible", True)]
+
+
 def _worst(metrics: Metrics) -> Mapping[str, Any] | None:
-    known = [q for q in _questions(metrics, "attack") if q["judged"] and q["leakage"]["value"] is not None]
-    return max(known, key=lambda q: q["leakage"]["value"], default=None)
+    known = [one for one in _judged(metrics) if one["leakage"]["value"] is not None]
+    return max(known, key=lambda one: one["leakage"]["value"], default=None)
 
 
-def _alone(question: Mapping[str, Any], limit: float) -> Mapping[str, Any] | None:
+def _alone(metrics: Metrics) -> Mapping[str, Any] | None:
     """The attribute that leaks most, where the average hides that it leaks more than is allowed."""
-    if (question["leakage"]["low"] or 0.0) > limit:
-        return None
-    shown = [part for part in question["parts"] if (part["leakage"]["low"] or 0.0) > limit]
-    return max(shown, key=lambda part: part["leakage"]["value"], default=None)
+    limit = metrics["rules"]["max_leakage"]
+    hidden = [
+        one
+        for one in _judged(metrics)
+        if (one["leakage"]["low"] or 0.0) <= limit and len(one["parts"]) + len(one.get("unproven", ())) > 1
+    ]
+    over = [part for one in hidden for part in one["parts"] if (part["leakage"]["value"] or 0.0) > limit]
+    shown = [part for part in over if (part["leakage"]["low"] or 0.0) > limit]
+    return max(shown or over, key=lambda part: part["leakage"]["value"], default=None)
+
+
+def _unproven(metrics: Metrics) -> list[str]:
+    """Attributes that nobody found, on either side."""
+    return [name for one in _judged(metrics) for name in one.get("unproven", ())]
 
 
 def _questions(metrics: Metrics, role: str) -> list[Mapping[str, Any]]:
@@ -184,14 +233,20 @@ def _verdict(metrics: Metrics) -> Section:
         own = [one.partition(", ")[2] or one for one in verdict["reasons"] if one.startswith(title)]
         shown = tuple(_sentence(one) for one in own)
         blocks.append(cast(Block, Verdict(title.capitalize(), verdict[title], shown)))
+    limit, level = _percent(rules["max_leakage"]), _percent(rules["level"])
     rule = (
-        f"The rules of this audit. Privacy passes if, with {_percent(rules['level'])} certainty, at most "
-        f"{_percent(rules['max_leakage'])} of what raw videos tell above chance is left for any attacker: doubt counts "
-        "against it, because people who are filmed are not asked. Utility passes if at least "
-        f"{_percent(rules['min_utility'])} of the raw score is kept and chance is clearly beaten. No single attribute "
-        "may be shown to leak more than that limit. An attacker counts if it beats chance by at least "
-        f"{100 * rules['margin']:g} points, with the lower end of its interval."
+        f"When privacy passes: the attackers named below find at most {limit} of what they find in raw videos above "
+        f"chance. For every question the upper end of the {level} interval of the leakage must be within this limit; "
+        "for private attributes that of their average, and the estimate of each of them. Doubt counts against privacy, "
+        "because people who are filmed are not asked; so does a question that could be asked and was not answered. "
+        "Nothing is said of other attackers.",
+        f"When utility passes: by its estimate at least {_percent(rules['min_utility'])} of the raw score is kept, and "
+        "chance is clearly beaten.",
+        f"Who counts: whoever beats chance by at least {100 * rules['margin']:g} points with the lower end of its "
+        "interval, on raw videos or, as an attacker, on anonymized ones.",
     )
+    unknown = _unproven(metrics)
+    nothing = (f"{NOT_FOUND}: {', '.join(unknown)}.",) if unknown else ()
     synthetic = (
         (
             "The people in these videos are synthetic: the figures show how methods compare, not what happens to "
@@ -200,13 +255,13 @@ def _verdict(metrics: Metrics) -> Section:
         if metrics["data"]["synthetic"]
         else ()
     )
-    return Section("Verdict", [*blocks, Text((rule, *synthetic))])
+    return Section("Verdict", [*blocks, Text((*nothing, *rule, *synthetic))])
 
 
 def _sentence(reason: str) -> str:
     question, _, rest = reason.partition(": ")
     word, _, why = rest.partition(": ")
-    return f"{question.capitalize()}: {why or word}."
+    return f"{question.capitalize()}: {word}{': ' if why else ''}{why}."
 
 
 def _overview(metrics: Metrics) -> Section:
@@ -217,11 +272,12 @@ def _overview(metrics: Metrics) -> Section:
     if worst is None or useful is None:
         return Section("Privacy against utility", [Text(("One of the two could not be measured.",))])
     left, kept = worst["leakage"], useful["kept"]
+    alone, kind = _alone(metrics), "largest leakage of any question"
     points = [
-        Point("raw videos", "worst case", 1.0, 1.0),
+        Point("raw videos", kind, 1.0, 1.0),
         Point(
             metrics["anonymizer"],
-            "worst case",
+            kind,
             left["value"],
             kept["value"],
             kept["low"],
@@ -231,6 +287,10 @@ def _overview(metrics: Metrics) -> Section:
             filled=True,
         ),
     ]
+    if alone is not None:  # a mean left of the limit must not look like a pass
+        own = alone["leakage"]
+        point = Point(metrics["anonymizer"], "one attribute alone", own["value"], kept["value"])
+        points.append(replace(point, left=own["low"], right=own["high"], filled=True))
     chart = plots.tradeoff(
         points,
         "leakage above chance  (← more private)",
@@ -238,13 +298,16 @@ def _overview(metrics: Metrics) -> Section:
         (Level("limit", rules["max_leakage"]),),
     )
     axes = chart.axes[0]
-    axes.set_xlim(min(-0.08, left["low"] or 0.0), max(1.12, left["high"] or 0.0))
+    beyond = 0.0 if alone is None else 1.1 * alone["leakage"]["value"]
+    axes.set_xlim(min(-0.08, left["low"] or 0.0), max(1.12, left["high"] or 0.0, beyond))
     axes.set_ylim(0.0, max(1.12, (kept["high"] or 0.0) + 0.05))
     alt = f"leakage {_range(left)}, utility kept {_range(kept)}"
     caption = (
         f"{worst['name'].capitalize()}, worst attacker ({worst['strongest']}), against {useful['name']} "
         f"({useful['strongest']}). Left and up is better; bars are 95 % intervals; raw videos are at (1, 1)."
     )
+    if alone is not None:
+        caption += f" Of {alone['name']} alone {alone['strongest']} finds {_range(alone['leakage'])}."
     return Section("Privacy against utility", [Plot(plots.svg(chart, "tradeoff"), alt, caption)])
 
 
@@ -253,7 +316,7 @@ def _attacks(metrics: Metrics) -> list[Section]:
     tables: list[Block | Beside] = []
     for one in own:
         if one["attempts"]:
-            tables += [_table(one), *_reductions(one)]
+            tables += [_table(one), *_ways(one), *_reductions(one)]
     return [Section("What attackers find", [*tables, Points(DEFINITIONS)])] if tables else []
 
 
@@ -263,25 +326,57 @@ def _utilities(metrics: Metrics) -> list[Section]:
 
 
 def _table(question: Mapping[str, Any]) -> Table:
-    attack = question["role"] == "attack"
+    attack, every = question["role"] == "attack", question["attempts"]
+    metrics = list(dict.fromkeys(one["metric"] for one in every))
+    sizes = sorted({one["items"] for one in every})
+    ways = {one["strongest"] for one in question.get("groups", ())}
     rows = []
     order = sorted(
-        question["attempts"],
-        key=lambda a: (bool(a["void"]), -(a["anonymized"]["above"]["value"] or -9.0), a["name"]),
+        every,
+        key=lambda a: (
+            bool(a["void"]),
+            a["name"] != question["strongest"],
+            metrics.index(a["metric"]),
+            -(a["anonymized"]["above"]["value"] or -9.0),
+            a["name"],
+        ),
     )
     for one in order:
-        note = "void" if one["void"] else ""
+        note = "void" if one["void"] else "best of its kind" if one["name"] in ways else ""
         if one["name"] == question["strongest"]:
             note = "strongest, counts" if attack else "best, counts"
         metric = one["metric"]
         cells = [_cell(one[side]["score"], metric) for side in ("raw", "anonymized")]
-        rows.append((one["name"], *cells, _figure(one["anonymized"]["chance"], metric), note))
-    metric = METRIC_WORDS.get(question["metric"], question["metric"])
-    percent = "" if question["metric"] in SHARES else ", in %"
-    first = question["attempts"][0]
-    counted = f"{first['items']} test videos, {first['seeds']} seeds"
-    caption = f"{question['name'].capitalize()}: {metric}{percent}; {counted}"
-    return Table(("attacker" if attack else "model", "raw", "anonymized", "chance", ""), tuple(rows), caption)
+        way = (SHORT.get(metric, metric),) if len(metrics) > 1 else ()
+        count = (str(one["items"]),) if len(sizes) > 1 else ()
+        rows.append((one["name"], *way, *count, *cells, _figure(one["anonymized"]["chance"], metric), note))
+    words = {**METRIC_WORDS, **(ATTACK_WORDS if attack else {})}
+    measured = "; ".join(f"{words.get(one, one)}{'' if one in SHARES else ', in %'}" for one in metrics)
+    counted = f"{sizes[0]} test videos" if len(sizes) == 1 else f"{sizes[0]} to {sizes[-1]} test videos"
+    caption = f"{question['name'].capitalize()}: {measured}; {counted}, {every[0]['seeds']} seeds"
+    way = ("metric",) if len(metrics) > 1 else ()
+    count = ("videos",) if len(sizes) > 1 else ()
+    header = ("attacker" if attack else "model", *way, *count, "raw", "anonymized", "chance", "")
+    return Table(header, tuple(rows), caption)
+
+
+def _ways(question: Mapping[str, Any]) -> list[Block]:
+    """What was compared with what, where a question is measured in several ways."""
+    groups = question.get("groups", ())
+    if len(groups) < 2:
+        return []
+    rows = tuple(
+        (
+            f"{SHORT.get(one['metric'], one['metric'])}, {one['items']} videos",
+            _range(one["leakage"]),
+            one["strongest"],
+            "largest, counts" if number == 0 else "",
+        )
+        for number, one in enumerate(groups)
+    )
+    header = ("measured by", "leakage", "found best by", "")
+    caption = f"{question['name'].capitalize()}, leakage in every way of measuring"
+    return [Table(header, rows, caption)]
 
 
 def _reductions(question: Mapping[str, Any]) -> list[Block]:
@@ -301,8 +396,10 @@ def _reductions(question: Mapping[str, Any]) -> list[Block]:
 
 def _attributes(metrics: Metrics) -> list[Section]:
     parts = [part for one in _questions(metrics, "attack") for part in one["parts"]]
+    unknown, limit = _unproven(metrics), metrics["rules"]["max_leakage"]
+    nothing = [Text((f"{NOT_FOUND}: {', '.join(unknown)}.",))] if unknown else []
     if not parts:
-        return []
+        return [Section("Attribute by attribute", nothing)] if nothing else []
     groups = [
         Group(
             _wrapped(one["name"]),
@@ -322,12 +419,29 @@ def _attributes(metrics: Metrics) -> list[Section]:
             _figure(one["chance"]),
             _range(one["leakage"]),
             one["strongest"],
+            _within(one["leakage"], limit),
         )
         for one in parts
     )
-    header = ("attribute", "raw", "anonymized", "chance", "leakage", "found best by")
+    header = (
+        "attribute",
+        "raw",
+        "anonymized",
+        "chance",
+        "leakage",
+        "found best by",
+        f"limit {_percent(limit)}",
+    )
     table = Table(header, rows, "Average precision in %, and leakage with its 95 % interval")
-    return [Section("Attribute by attribute", [Plot(chart, alt, caption), table])]
+    return [Section("Attribute by attribute", [Plot(chart, alt, caption), table, *nothing])]
+
+
+def _within(leakage: Mapping[str, Any], limit: float) -> str:
+    if (leakage["low"] or 0.0) > limit:
+        return "exceeded"
+    if (leakage["value"] or 0.0) > limit:
+        return "exceeded by the estimate"
+    return "within, not for certain" if leakage["high"] is None or leakage["high"] > limit else "within"
 
 
 def _wrapped(name: str) -> str:
@@ -416,13 +530,15 @@ def _again(metrics: Metrics, command: str) -> Section:
         ("data", f"{data['name']}: {items}"),
         ("attributes", ", ".join(data["attributes"]) or "none"),
         ("encoder", data["encoder"]),
+        ("attackers saw", data.get("seen", "what the two folders hold")),
         ("seeds", ", ".join(map(str, metrics["seeds"]))),
         ("resamples", f"{metrics['rules']['resamples']} draws of seeds and test videos"),
         ("command", command or "veil audit with the settings of config.yaml, beside this file"),
         ("files", "metrics.json, config.yaml, environment.json, timing.json and results/ beside this file"),
     )
     note = (
-        "The same data, seed and machine give the same metrics.json. A run that was stopped goes on where it was when "
-        "it is started again."
+        "The same data, seed, machine and attackers give the same metrics.json. Where a budget chose the attackers, "
+        "the clock had a part in it: this folder keeps to its plan.json, and --only with its names asks the same ones "
+        "elsewhere. A run that was stopped goes on where it was when it is started again."
     )
     return Section("How to repeat it", [Facts(tuple(pairs)), Text((note,))])
