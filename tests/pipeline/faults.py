@@ -38,6 +38,7 @@ SECRET = 20_07
 FRAMES = 30
 SIZE = (96, 64)
 FAILS_AT = 12  # the frame at which a faulty anonymizer shows its flaw
+HOLD = "VEIL_TEST_HOLD"  # names a file: while it is there, a slow or held anonymizer goes no further than that frame
 
 
 # --- faulty anonymizers ---------------------------------------------------------------------------------------
@@ -82,8 +83,11 @@ class Faulty(Classical):
                 return None  # type: ignore[return-value]
             case "changed weights":
                 self.kernel = WEAK
-            case "slow":
-                time.sleep(0.12 * len(x))  # long enough to be met in the middle of a film
+            case "slow" | "held":
+                if place == 0:  # what came before is on its way out by now
+                    hold_up()
+                if self.flaw == "slow":
+                    time.sleep(0.12 * len(x))  # who is told to stop hears of it before the film is over
         return good
 
     def settings(self) -> Mapping[str, Any]:
@@ -102,7 +106,15 @@ FLAWS = (
     "nothing",
     "changed weights",
     "slow",
+    "held",
 )
+
+
+def hold_up(longest: float = 600.0) -> None:
+    """Wait while the file is there that holds this process up; a test that broke off may have left it."""
+    end = time.monotonic() + longest
+    while os.path.exists(os.environ.get(HOLD, "")) and time.monotonic() < end:  # noqa: PTH110
+        time.sleep(0.01)
 
 
 def register() -> None:
@@ -344,9 +356,11 @@ class Scene:
     model: str
     out: Path
     log: Path = field(init=False)
+    hold: Path = field(init=False)
 
     def __post_init__(self) -> None:
         self.log = self.folder / "logs" / "veil.txt"
+        self.hold = self.folder / "hold"
 
     def command(
         self, target: Path, *more: str, source: Path | None = None, model: str | None = None
@@ -354,7 +368,7 @@ class Scene:
         """`veil anonymize` of the fault's input with the fault's model, or of others."""
         return ("anonymize", str(source or self.source), str(target), "--with", model or self.model, *more)
 
-    def veil(self, *arguments: str, patience: float = 120.0) -> int:
+    def veil(self, *arguments: str, patience: float = 300.0) -> int:
         """Run `veil` in a process of its own, send it the fault's signal in the middle; the exit code.
 
         Everything it says is in `log`; its temporary folder is `folder / "tmp"`.
@@ -363,15 +377,20 @@ class Scene:
         if self.fault.send is not None:
             self.wait_for_work(process)
             process.send_signal(self.fault.send)
+            process.wait_for_notice(patience)
+            self.hold.unlink()
         return process.wait(patience)
 
     def start(self, *arguments: str) -> Child:
-        environment = {"TMPDIR": str(self.folder / "tmp"), "OMP_NUM_THREADS": "1"}
+        """With a signal to come it is held up in the middle, however late that is sent."""
+        if self.fault.send is not None:
+            self.hold.touch()
+        environment = {"TMPDIR": str(self.folder / "tmp"), "OMP_NUM_THREADS": "1", HOLD: str(self.hold)}
         if (self.out / LIMITED).is_file():
             environment["VEIL_TEST_SMALL"] = str(SMALL)
         return Child(arguments, environment, self.log)
 
-    def wait_for_work(self, process: Child, patience: float = 60.0) -> None:
+    def wait_for_work(self, process: Child, patience: float = 300.0) -> None:
         """Until an output has been begun."""
         end = time.monotonic() + patience
         while time.monotonic() < end:
@@ -452,6 +471,18 @@ class Child:
 
     def send_signal(self, number: signal.Signals) -> None:
         os.kill(self.pid, number)
+
+    def wait_for_notice(self, patience: float) -> None:
+        """Until a signal to stop has arrived: after the first, a second SIGTERM ends the process as usual."""
+        end = time.monotonic() + patience
+        with contextlib.suppress(OSError):  # it is gone already
+            while self._catches(signal.SIGTERM):
+                assert time.monotonic() < end, "the signal was not heard"
+                time.sleep(0.02)
+
+    def _catches(self, number: signal.Signals) -> bool:
+        status = Path(f"/proc/{self.pid}/status").read_text()
+        return bool(int(status.split("SigCgt:")[1].split()[0], 16) >> (number - 1) & 1)
 
     def wait(self, patience: float) -> int:
         self._process.join(patience)

@@ -8,6 +8,7 @@ Prints what was settled, how many were killed and what was said of being stopped
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -25,12 +26,13 @@ from videoveil.pipeline.ray_engine import run_ray
 
 
 def actors() -> list[psutil.Process]:
-    """Processes in which Ray runs a step of the corpus."""
+    """Processes in which this Ray runs a step of the corpus; they may end while they are looked at."""
     found = []
-    for process in psutil.process_iter(["cmdline"]):
-        words = " ".join(process.info["cmdline"] or [])
-        if words.startswith("ray::") and "MapWorker" in words:
-            found.append(process)
+    for process in psutil.Process().children(recursive=True):
+        with contextlib.suppress(psutil.Error):
+            words = " ".join(process.cmdline())
+            if words.startswith("ray::") and "MapWorker" in words:
+                found.append(process)
     return found
 
 

@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import contextlib
 import io
+import re
 import socket
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import av
 import numpy as np
 
+from videoveil.pipeline.report import Progress
+
 RATE = 24
+LATE = 300.0  # seconds that anything may take on a machine with much other work
 
 
 def transport_stream(images: Sequence[np.ndarray], *, rate: int = RATE, sound: bool = False) -> list[bytes]:
@@ -101,6 +106,31 @@ def paced(pieces: Sequence[bytes], *, rate: int = RATE, stall: tuple[int, float]
     return plan
 
 
+class Shown:
+    """How many pictures a live run has shown, as it tells itself; a broadcast can wait for more."""
+
+    def __init__(self) -> None:
+        self.frames = 0
+        self._more = threading.Condition()
+
+    def __call__(self, progress: Progress) -> None:
+        with self._more:
+            self.frames = progress.frames
+            self._more.notify_all()
+
+    def wait(self, more: int) -> None:
+        with self._more:
+            wanted = self.frames + more
+            self._more.wait_for(lambda: self.frames >= wanted, LATE)
+
+
+def listens(port: int) -> bool:
+    """Whether somebody on this machine does; to try would be to be who is listened for."""
+    rows = Path("/proc/net/tcp").read_text().splitlines()[1:]
+    states = {(row.split()[1].rpartition(":")[2], row.split()[3]) for row in rows}
+    return (f"{port:04X}", "0A") in states
+
+
 class Receiver:
     """Somebody whom a stream is pushed to: a listening libav. `images` fill while it runs."""
 
@@ -112,16 +142,20 @@ class Receiver:
 
     def __enter__(self) -> Receiver:
         self._thread.start()
-        time.sleep(0.3)  # until it listens
+        found, end = re.search(r":(\d+)", self.address), time.monotonic() + LATE
+        assert found is not None
+        while not listens(int(found[1])):
+            assert time.monotonic() < end, "it does not listen"
+            time.sleep(0.02)
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._thread.join(10)
+        self._thread.join(LATE)
 
     def _run(self) -> None:
         try:
             with av.open(
-                self.address, format=self._format, container_options=self._options, timeout=(20.0, 8.0)
+                self.address, format=self._format, container_options=self._options, timeout=(LATE, LATE)
             ) as container:
                 for frame in self._frames(container):
                     self.images.append(frame.to_ndarray(format="rgb24"))

@@ -376,7 +376,7 @@ def test_memory_does_not_grow_with_the_length_of_a_video(tmp_path: Path) -> None
         answer = _nursery().Queue()
         process = _nursery().Process(target=_peak, args=(str(source), str(tmp_path / "out.mp4"), answer))
         process.start()
-        peaks.append(answer.get(timeout=120))
+        peaks.append(answer.get(timeout=600))
         process.join()
         with open_video(tmp_path / "out.mp4") as video:
             assert video.info.frames == count

@@ -60,8 +60,8 @@ def made(folder: Path) -> dict[str, bytes]:
     }
 
 
-def of(archive: Path, out: Path, **changes: object) -> Corpus:
-    return Corpus(read_manifest(archive), out, "downsample:4", chunk=20, **changes)  # type: ignore[arg-type]
+def of(archive: Path, out: Path, model: str = "downsample:4", **changes: object) -> Corpus:
+    return Corpus(read_manifest(archive), out, model, chunk=20, **changes)  # type: ignore[arg-type]
 
 
 @given(frames=st.integers(1, 10_000), length=st.integers(1, 5_000))
@@ -162,9 +162,9 @@ def test_told_to_stop_when_everything_is_done_a_corpus_says_so(archive: Path, tm
     assert (report.exit_code, len(report.settled)) == (0, 3)
 
 
-def by_one(archive: Path, out: Path) -> dict[str, bytes]:
+def by_one(archive: Path, out: Path, model: str = "downsample:4") -> dict[str, bytes]:
     """What a single worker makes of it, in this process."""
-    corpus = of(archive, out).prepared()
+    corpus = of(archive, out, model).prepared()
     work(corpus)
     assert not corpus.report(1.0).failed
     return made(out)
@@ -177,25 +177,42 @@ def test_two_workers_give_the_same_bytes_as_one(archive: Path, tmp_path: Path) -
     assert made(tmp_path / "two") == by_one(archive, tmp_path / "one")
 
 
+HELD = """
+import glob
+import os
+import time
+
+def anonymize(frames):
+    while os.path.exists(os.environ["HOLD"]) and glob.glob(f"{os.environ['PARTS']}/*/.*-{os.getpid()}-*.mp4"):
+        time.sleep(0.02)
+    return 1 - frames
+"""
+
+
 def test_workers_killed_in_the_middle_of_a_chunk_lose_nothing_and_do_nothing_twice(
-    archive: Path, tmp_path: Path
+    archive: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for number in range(3, 6):
         film(archive / f"{number}.mp4", 40, number)
+    model, hold = tmp_path / "held.py", tmp_path / "hold"
+    model.write_text(HELD)
+    hold.touch()  # who writes a chunk gets no further before it is over with the killing
+    monkeypatch.setenv("HOLD", str(hold))
+    monkeypatch.setenv("PARTS", str(tmp_path / "wild" / STATE / "parts"))
     over, killed = threading.Event(), set[int]()
     thread = threading.Thread(
-        target=kill_writers, args=(tmp_path / "wild" / STATE / "parts", 2, over, killed)
+        target=kill_writers, args=(tmp_path / "wild" / STATE / "parts", 2, over, killed, hold)
     )
     thread.start()
     try:
-        report = run_local(of(archive, tmp_path / "wild", attempts=20), 2)
+        report = run_local(of(archive, tmp_path / "wild", str(model), attempts=20), 2)
     finally:
         over.set()
         thread.join()
-    assert report.restarts == len(killed) >= 1
+    assert report.restarts == len(killed) == 2
     assert not report.failed
     assert len(report.settled) == 6
-    assert made(tmp_path / "wild") == by_one(archive, tmp_path / "calm")
+    assert made(tmp_path / "wild") == by_one(archive, tmp_path / "calm", str(model))
     assert not list((tmp_path / "wild").rglob(f"{files.TEMPORARY}*"))
 
 
@@ -206,7 +223,7 @@ def written(parts: Path) -> list[Path]:
     return []
 
 
-def kill_writers(parts: Path, times: int, over: threading.Event, killed: set[int]) -> None:
+def kill_writers(parts: Path, times: int, over: threading.Event, killed: set[int], hold: Path) -> None:
     """End so many of our children, each while it writes a chunk: its number is in the name of what it writes."""
     while not over.is_set() and len(killed) < times:
         for path in written(parts):
@@ -216,6 +233,7 @@ def kill_writers(parts: Path, times: int, over: threading.Event, killed: set[int
                 os.kill(pid, signal.SIGKILL)
                 killed.add(pid)
         time.sleep(0.01)
+    hold.unlink()
 
 
 def test_a_finished_corpus_is_not_done_again_and_a_new_video_is_added(archive: Path, tmp_path: Path) -> None:

@@ -171,7 +171,7 @@ def test_every_hand_of_an_engine_is_asked_for_the_known_answer() -> None:
         worker = Workshop().worker(pixel(UNet(width=4)), SIZE, 4, options, hands=2)
         assert isinstance(worker, NetworkWorker)
         assert worker.hands == worker.facts()["hands"] == 2
-        run, together = worker.engine.stages[0].run, threading.Barrier(2, timeout=20)
+        run, together = worker.engine.stages[0].run, threading.Barrier(2, timeout=300)
 
         def both(x: torch.Tensor) -> torch.Tensor:
             together.wait()  # passes only if both are asked at once

@@ -35,7 +35,7 @@ FAILING = [  # pictures fail, the stream goes on, and they are black
 ]
 OWN_PROCESS = ("full disk", "read-only output", "SIGKILL", "SIGTERM", "SIGINT")
 RATE = 60  # pictures per second of the output: a film of 1.2 s is over in half
-LIVE = ("--latency", "30", "--patience", "0", "--segment", "30", "--rate", str(RATE))
+LIVE = ("--latency", "300", "--stall", "300", "--patience", "0", "--segment", "300", "--rate", str(RATE))
 HERE = ("--engine", "torch", "--device", "cpu")
 
 

@@ -18,7 +18,7 @@ import pytest
 import torch
 
 from tests.pipeline.films import scenes
-from tests.pipeline.streams import RATE, Broadcast, Receiver, paced, transport_stream
+from tests.pipeline.streams import LATE, RATE, Broadcast, Receiver, Shown, paced, transport_stream
 from tests.ports import free_port
 from videoveil.anonymizers.named import open_anonymizer
 from videoveil.anonymizers.obfuscate.base import Classical
@@ -45,7 +45,11 @@ def pieces() -> list[bytes]:
 
 
 def live(**changes: Any) -> LiveOptions:
-    return LiveOptions(**{"latency": 2.0, "patience": 0, "stall": 5.0, "segment": 1.0} | changes)
+    """Whoever is about lateness says what is late; nothing else fails because this machine is busy."""
+    return LiveOptions(**{"latency": 60.0, "patience": 0, "stall": LATE, "segment": 1.0} | changes)
+
+
+LATE_TICKS = 3 * RATE  # more than a clock may be behind, and a last picture stays for half a second
 
 
 def brightness(folder: Path) -> list[float]:
@@ -69,7 +73,7 @@ def test_a_stream_becomes_whole_segments_without_a_raw_picture(tmp_path: Path, p
     assert report.arrived == 36
     assert report.fresh + report.dropped <= 36
     assert report.frames == report.fresh + report.repeated + report.black_frames
-    assert report.latency_max <= 2.0
+    assert report.latency_max <= 60
     names = [path.name for path in sorted(tmp_path.iterdir())]
     assert names == [f"cam-{n:05d}.mp4" for n in range(len(names))]
     assert len(brightness(tmp_path)) == report.frames
@@ -103,12 +107,12 @@ def test_two_runs_do_not_write_segments_of_one_name(tmp_path: Path) -> None:
 
 
 def test_a_stall_is_black_and_the_output_keeps_its_rate(tmp_path: Path, pieces: list[bytes]) -> None:
-    shown = threading.Event()
+    shown = Shown()
 
     def plan(viewer: int, send: Callable[[bytes], None]) -> None:
         paced(pieces[:30])(viewer, send)
-        shown.wait(60)  # however slowly it starts
-        time.sleep(1.5)
+        shown.wait(1)  # however slowly it starts
+        shown.wait(LATE_TICKS)
         paced(pieces[30:48])(viewer, send)
 
     with Broadcast(plan, http=False) as broadcast:
@@ -117,20 +121,31 @@ def test_a_stall_is_black_and_the_output_keeps_its_rate(tmp_path: Path, pieces: 
             tmp_path / "cam.mp4",
             open_anonymizer("blur"),
             OPTIONS,
-            live(latency=0.5, stall=60),
-            progress=lambda _: shown.set(),
+            live(latency=0.5, segment=LATE),
+            progress=shown,
         )
-    levels = brightness(tmp_path)
+    with open_video(tmp_path / "cam-00000.mp4") as video:
+        found = [(frame.time * RATE, float(frame.image.mean())) for frame in video.frames()]
+    ticks, levels = [tick for tick, _ in found], [level for _, level in found]
+    assert len(levels) == report.frames - report.not_written
+    assert all(tick.denominator == 1 for tick in ticks)
+    assert 0 <= report.frames + report.skipped - (ticks[-1] + 1) <= report.not_written
     assert report.black_frames >= RATE / 2
     assert any(span.reason == STALLED and span.stop - span.first >= RATE / 2 for span in report.black)
-    assert sum(level < 3 for level in levels) == report.black_frames
+    assert 0 <= report.black_frames - sum(level < 3 for level in levels) <= report.not_written
     assert report.repeated >= 1
     assert report.frames + report.skipped >= RATE * 2, "the stall was not left out"
     assert find_all(tmp_path, SECRET) == {}
 
 
 def test_a_lost_connection_is_made_again(tmp_path: Path, pieces: list[bytes]) -> None:
+    shown, stop = Shown(), threading.Event()
+
     def plan(viewer: int, send: Callable[[bytes], None]) -> None:
+        if viewer == 1:
+            shown.wait(LATE_TICKS)
+        if viewer == 2:  # who comes a third time has seen the second to its end
+            stop.set()
         paced(pieces[:24])(viewer, send)
         raise OSError("cut")
 
@@ -140,12 +155,14 @@ def test_a_lost_connection_is_made_again(tmp_path: Path, pieces: list[bytes]) ->
             tmp_path / "cam.mp4",
             open_anonymizer("blur"),
             OPTIONS,
-            live(patience=None, duration=3, latency=0.4),
+            live(patience=None, latency=0.5),
+            progress=shown,
+            stop=stop,
         )
     assert report.connections >= 2
-    assert report.lost >= 1
+    assert report.lost >= 2
     assert report.arrived > 24
-    assert (report.ended, report.exit_code) == ("the time is over", 0)
+    assert (report.ended, report.error, report.failed_frames) == ("stopped", "", 0)
     assert report.black_frames > 0
     assert find_all(tmp_path, SECRET) == {}
 
@@ -228,12 +245,12 @@ def test_it_ends_after_its_time_or_when_stopped(tmp_path: Path, pieces: list[byt
 
 
 def test_another_size_and_rate_are_made(tmp_path: Path, pieces: list[bytes]) -> None:
-    started = threading.Event()
+    shown = Shown()
 
     def plan(viewer: int, send: Callable[[bytes], None]) -> None:
-        """The second half once the first is being shown: a slow start would give the clock all pictures at once."""
+        """The second half once the first has been shown: a slow start would give the clock all pictures at once."""
         paced(pieces[:40])(viewer, send)
-        started.wait(60)
+        shown.wait(41)
         paced(pieces[40:])(viewer, send)
 
     with Broadcast(plan) as broadcast:
@@ -242,8 +259,8 @@ def test_another_size_and_rate_are_made(tmp_path: Path, pieces: list[bytes]) -> 
             tmp_path / "cam.mp4",
             open_anonymizer("downsample:8"),
             Options(size=(32, 40), threads=1),
-            live(rate=Fraction(60000, 1001), stall=60),
-            progress=lambda _: started.set(),
+            live(rate=Fraction(60000, 1001)),
+            progress=shown,
         )
     assert (report.width, report.height, report.rate) == (40, 32, "60000/1001")
     assert report.repeated > 0
@@ -253,8 +270,8 @@ def test_another_size_and_rate_are_made(tmp_path: Path, pieces: list[bytes]) -> 
 
 
 PUSHES = {
-    "rtmp": ("rtmp://127.0.0.1:{}/live/cam", {"listen": "1", "timeout": "20"}, "live_flv"),
-    "rtsp": ("rtsp://127.0.0.1:{}/cam", {"rtsp_flags": "listen", "listen_timeout": "20"}, "rtsp"),
+    "rtmp": ("rtmp://127.0.0.1:{}/live/cam", {"listen": "1", "timeout": "300"}, "live_flv"),
+    "rtsp": ("rtsp://127.0.0.1:{}/cam", {"rtsp_flags": "listen", "listen_timeout": "300"}, "rtsp"),
     "tcp": ("tcp://127.0.0.1:{}", {"listen": "1"}, "mpegts"),
 }
 
@@ -293,7 +310,7 @@ def test_the_preview_page_shows_checked_pictures_to_this_machine_only(pieces: li
 
     def plan(number: int, send: Callable[[bytes], None]) -> None:
         paced(pieces)(number, send)
-        looked.wait(60)
+        looked.wait(LATE)
 
     def look() -> None:
         try:
@@ -304,12 +321,12 @@ def test_the_preview_page_shows_checked_pictures_to_this_machine_only(pieces: li
     def ask() -> None:
         while not sink.shown:
             time.sleep(0.05)
-        with urllib.request.urlopen(sink.name, timeout=5) as page:
+        with urllib.request.urlopen(sink.name, timeout=LATE) as page:
             seen["page"] = page.read().decode()
-        with urllib.request.urlopen(f"{sink.name}frame.jpg", timeout=5) as picture:
+        with urllib.request.urlopen(f"{sink.name}frame.jpg", timeout=LATE) as picture:
             seen["frame"] = picture.read()
             seen["cache"] = picture.headers["Cache-Control"]
-        with urllib.request.urlopen(f"{sink.name}stream", timeout=5) as stream:
+        with urllib.request.urlopen(f"{sink.name}stream", timeout=LATE) as stream:
             seen["stream"] = stream.read(20_000)
         try:
             urllib.request.urlopen(urllib.request.Request(sink.name, headers={"Host": "evil.example:80"}))
@@ -323,8 +340,8 @@ def test_the_preview_page_shows_checked_pictures_to_this_machine_only(pieces: li
     viewer = threading.Thread(target=look)
     viewer.start()
     with Broadcast(plan) as broadcast:
-        report = anonymize_stream(broadcast.address, sink, open_anonymizer("blur"), OPTIONS, live(stall=60))
-    viewer.join(60)
+        report = anonymize_stream(broadcast.address, sink, open_anonymizer("blur"), OPTIONS, live())
+    viewer.join(LATE)
     assert report.sinks[sink.name]["frames"] == report.frames
     assert "/stream" in seen["page"]
     assert (seen["host"], seen["other"], seen["cache"]) == (403, 404, "no-store")
@@ -333,7 +350,7 @@ def test_the_preview_page_shows_checked_pictures_to_this_machine_only(pieces: li
     assert read(np.ascontiguousarray(picture[:, :, ::-1]), SECRET) is None
     assert seen["stream"].startswith(b"--frame\r\nContent-Type: image/jpeg\r\n")
     with pytest.raises(OSError):
-        urllib.request.urlopen(sink.name, timeout=1)
+        urllib.request.urlopen(sink.name, timeout=60)
 
 
 def test_a_source_that_is_not_there_is_an_error_or_a_report(tmp_path: Path) -> None:

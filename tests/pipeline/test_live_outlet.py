@@ -18,7 +18,7 @@ class Slow:
         self.go, self.written, self.error = threading.Event(), list[int](), error
 
     def write(self, tick: int, image: np.ndarray) -> None:
-        self.go.wait(20)
+        self.go.wait(300)
         if self.error is not None:
             raise self.error
         self.written.append(tick)
@@ -51,4 +51,4 @@ def test_a_sink_that_fails_is_told_and_holds_up_nobody() -> None:
         made.put(tick, np.zeros((2, 2, 3), np.uint8))
     made.end()
     assert fallen == [broken]
-    assert time.monotonic() - began < 10
+    assert time.monotonic() - began < 200

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.serve.running import Server, film
+from tests.serve.running import MODELS, Server, film
 
 
 @pytest.fixture(scope="session")
@@ -17,11 +17,11 @@ def walk(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def long_walk(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """So long that work on it can be watched and interrupted."""
-    return film(tmp_path_factory.mktemp("films") / "long.mp4", frames=800)
+    """So long that the model `held` can be met in the middle of it."""
+    return film(tmp_path_factory.mktemp("films") / "long.mp4", frames=40)
 
 
 @pytest.fixture(scope="session")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    with Server(tmp_path_factory.mktemp("service") / "data") as running:
+    with Server(tmp_path_factory.mktemp("service") / "data", models=MODELS, faults=True) as running:
         yield running

@@ -19,6 +19,7 @@ from typing import Any
 import av
 import numpy as np
 
+from tests.pipeline.faults import HOLD
 from tests.ports import free_port
 from videoveil.data.theatre import cast, playwright, stage
 from videoveil.media.writer import VideoWriter
@@ -28,6 +29,8 @@ ANNA, BERT = "anna-0123456789abcdef", "bert-0123456789abcdef"
 SECRET = 77
 ROOT = Path(__file__).parents[2]
 FAULTY = Path(__file__).parent / "faulty"
+MODELS = (("blur", "blur"), ("black", "black"), ("held", "faulty held"))
+LATE = 300.0  # seconds that anything may take on a machine with much other work
 
 
 def film(path: Path, frames: int = 12, width: int = 96, height: int = 64) -> Path:
@@ -80,14 +83,17 @@ class Answer:
 
 @dataclass
 class Server:
-    """A service on a free port. `faults`: models from tests/serve/faulty are known to it."""
+    """A service on a free port. `faults`: models from tests/serve/faulty are known to it.
+
+    How long a client may take is bounded in `test_slowness` only: elsewhere a busy machine must not cost a request.
+    """
 
     data: Path
     settings: dict[str, Any] = field(default_factory=dict)
     tokens: tuple[str, ...] = (ANNA, BERT)
     workers: bool = True
     """Wait until there are workers; without, only until it answers."""
-    models: tuple[tuple[str, str], ...] = (("blur", "blur"), ("black", "black"))
+    models: tuple[tuple[str, str], ...] = MODELS[:2]
     faults: bool = False
     environment: dict[str, str] = field(default_factory=dict)
     log: Path = field(init=False)
@@ -119,6 +125,9 @@ class Server:
             "uploads_per_minute": 100_000,
             "queue": 1000,
             "queue_per_token": 1000,
+            "header_seconds": LATE,
+            "grace": LATE,
+            "send_seconds": LATE,
             **self.settings,
         }
         path = [str(FAULTY)] if self.faults else []
@@ -127,12 +136,13 @@ class Server:
             "OMP_NUM_THREADS": "1",
             "PYTHONPATH": os.pathsep.join([*path, str(ROOT), os.environ.get("PYTHONPATH", "")]),
             "TMPDIR": str(self._temporary()),
+            HOLD: str(self._hold),
             **self.environment,
         }
         with open(self.log, "ab") as log:
             command = [sys.executable, "-m", "tests.serve.run", json.dumps(given)]
             self.process = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=log, stderr=log)
-        self.until(self._ready, 90, "the server is ready")
+        self.until(self._ready, LATE, "the server is ready")
         return self
 
     def _temporary(self) -> Path:
@@ -148,15 +158,28 @@ class Server:
         except (OSError, http.client.HTTPException):
             return False
 
+    @property
+    def _hold(self) -> Path:
+        return self.data.with_name(f"{self.data.name}.hold")
+
+    @contextlib.contextmanager
+    def held(self) -> Iterator[None]:
+        """Meanwhile a job of the faulty models `slow` and `held` stays at work, however slow the others are."""
+        self._hold.touch()
+        try:
+            yield
+        finally:
+            self._hold.unlink()
+
     def stop(self) -> None:
         if self.process is not None and self.process.poll() is None:
             self.process.send_signal(signal.SIGTERM)
-            self.process.wait(30)
+            self.process.wait(LATE)
 
     def kill(self) -> None:
         assert self.process is not None
         self.process.kill()
-        self.process.wait(30)
+        self.process.wait(LATE)
 
     # --- a client ---
 
@@ -170,7 +193,7 @@ class Server:
         address: str = "127.0.0.1",
     ) -> Answer:
         """`address`: of the client; all of 127.0.0.0/8 is this machine."""
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, 60, source_address=(address, 0))
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, LATE, source_address=(address, 0))
         sent = {**({"Authorization": f"Bearer {token}"} if token else {}), **(headers or {})}
         try:
             # refused before all of it was sent, the answer is there all the same
@@ -195,17 +218,15 @@ class Server:
         assert answer.status == 200, answer
         return dict(answer.json)
 
-    def ended(self, job: str, token: str = ANNA, seconds: float = 60) -> dict[str, Any]:
-        return self.in_state(job, ("done", "failed"), token, seconds)
+    def ended(self, job: str, token: str = ANNA) -> dict[str, Any]:
+        return self.in_state(job, ("done", "failed"), token)
 
-    def in_state(
-        self, job: str, states: tuple[str, ...], token: str = ANNA, seconds: float = 60
-    ) -> dict[str, Any]:
+    def in_state(self, job: str, states: tuple[str, ...], token: str = ANNA) -> dict[str, Any]:
         def there() -> dict[str, Any] | None:
             now = self.job(job, token)
             return now if now["state"] in states else None
 
-        return dict(self.until(there, seconds, f"job is {states}"))
+        return dict(self.until(there, LATE, f"job is {states}"))
 
     def until(self, there: Any, seconds: float, words: str) -> Any:
         end = time.monotonic() + seconds

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
+import http.client
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from tests.serve.running import ANNA, BERT, SECRET, Server, film, with_sound
+from tests.serve.running import ANNA, BERT, LATE, SECRET, Server, with_sound
 from videoveil.media.reader import probe
 from videoveil.pipeline import canaries
 from videoveil.report import page
@@ -60,22 +63,35 @@ def test_the_report_says_what_was_done_and_names_no_path(server: Server, done: s
         assert str(server.data).encode() not in body
 
 
-def test_progress_comes_as_events_and_ends_with_the_job(server: Server, tmp_path: Path) -> None:
-    job = server.accepted(film(tmp_path / "film.mp4", 300))
-    stream = server.ask("GET", f"/api/jobs/{job}/events")
-    assert stream.headers["content-type"].startswith("text/event-stream")
-    said = [
-        json.loads(part.partition("data: ")[2])
-        for part in stream.body.decode().split("\n\n")
-        if part.startswith("event: job")
-    ]
+def events(server: Server, job: str, told: Callable[[dict[str, Any]], object]) -> list[dict[str, Any]]:
+    """All that is said of a job until it ends, each given to `told` as it comes."""
+    said = []
+    with contextlib.closing(http.client.HTTPConnection("127.0.0.1", server.port, LATE)) as connection:
+        connection.request("GET", f"/api/jobs/{job}/events", headers={"Authorization": f"Bearer {ANNA}"})
+        stream = connection.getresponse()
+        assert stream.headers["content-type"].startswith("text/event-stream")
+        event = ""
+        for line in stream:
+            kind, _, value = line.decode().strip().partition(": ")
+            event = value if kind == "event" else event
+            if (kind, event) == ("data", "job"):
+                said.append(json.loads(value))
+                told(said[-1])
+    return said
+
+
+def test_progress_comes_as_events_and_ends_with_the_job(server: Server, long_walk: Path) -> None:
+    with contextlib.ExitStack() as held:
+        held.enter_context(server.held())
+        job = server.accepted(long_walk, "held")
+        said = events(server, job, lambda now: now["progress"] and held.close())
     states = [one["state"] for one in said]
     assert states[-1] == "done"
     assert states == sorted(states, key=["queued", "running", "done"].index)
     frames = [one["progress"]["frames"] for one in said if one["progress"]]
     assert frames == sorted(frames)
     assert frames
-    assert {"fps", "remaining", "total"} <= said[-2]["progress"].keys()
+    assert all({"fps", "remaining", "total"} <= one["progress"].keys() for one in said if one["progress"])
 
 
 @pytest.mark.parametrize("token", [None, "", "wrong-0123456789abcdef", ANNA[:-1], ANNA + "x"])
@@ -119,9 +135,10 @@ def test_a_deleted_job_is_gone_from_the_disk(server: Server, walk: Path) -> None
 
 
 def test_a_job_at_work_can_be_deleted(server: Server, long_walk: Path) -> None:
-    job = server.accepted(long_walk)
-    server.in_state(job, ("running",))
-    assert server.ask("DELETE", f"/api/jobs/{job}").status == 204
+    with server.held():
+        job = server.accepted(long_walk, "held")
+        server.in_state(job, ("running",))
+        assert server.ask("DELETE", f"/api/jobs/{job}").status == 204
     assert not [path for path in server.data.rglob("*") if job in str(path)]
     assert server.leaks() == {}
     next_one = server.accepted(long_walk, "black")  # the place is free again
@@ -131,9 +148,9 @@ def test_a_job_at_work_can_be_deleted(server: Server, long_walk: Path) -> None:
 
 @pytest.fixture(scope="module")
 def narrow(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """A short line, a model that is not there, and one that takes its time."""
+    """A short line, a model that is not there, and one that can be held up."""
     folder = tmp_path_factory.mktemp("narrow")
-    models = (("gone", str(folder / "no" / "model")), ("slow", "faulty slow"), ("blur", "blur"))
+    models = (("gone", str(folder / "no" / "model")), ("held", "faulty held"), ("blur", "blur"))
     limits = {"queue": 3, "queue_per_token": 2}
     with Server(folder / "data", limits, models=models, faults=True) as running:
         yield running
@@ -223,15 +240,16 @@ def test_foreign_names_and_pages_are_refused(server: Server, walk: Path) -> None
 
 def test_a_full_queue_refuses_and_keeps_what_it_has(narrow: Server, walk: Path, long_walk: Path) -> None:
     before = len(list((narrow.data / "jobs").iterdir()))
-    busy = narrow.accepted(long_walk, "slow")
-    narrow.in_state(busy, ("running",))
-    waiting = [narrow.accepted(walk) for _ in range(2)]
-    assert narrow.upload(walk.read_bytes()).status == 503
-    waiting_for_bert = narrow.accepted(walk, token=BERT)
-    assert narrow.upload(walk.read_bytes(), token=BERT).status == 503
-    assert len(list((narrow.data / "jobs").iterdir())) == before + 4
-    assert narrow.job(waiting[1])["place"] == 1
-    narrow.ask("DELETE", f"/api/jobs/{busy}")
+    with narrow.held():
+        busy = narrow.accepted(long_walk, "held")
+        narrow.in_state(busy, ("running",))
+        waiting = [narrow.accepted(walk) for _ in range(2)]
+        assert narrow.upload(walk.read_bytes()).status == 503
+        waiting_for_bert = narrow.accepted(walk, token=BERT)
+        assert narrow.upload(walk.read_bytes(), token=BERT).status == 503
+        assert len(list((narrow.data / "jobs").iterdir())) == before + 4
+        assert narrow.job(waiting[1])["place"] == 1
+        narrow.ask("DELETE", f"/api/jobs/{busy}")
     assert [narrow.ended(job)["state"] for job in waiting] == ["done", "done"]
     assert narrow.ended(waiting_for_bert, BERT)["state"] == "done"
 

@@ -17,7 +17,7 @@ def test_a_step_on_disk_is_finished_even_if_nobody_waits(tmp_path: Path) -> None
 
         def step() -> None:
             loop.call_soon_threadsafe(begun.set)
-            asyncio.run_coroutine_threadsafe(go.wait(), loop).result(10)
+            asyncio.run_coroutine_threadsafe(go.wait(), loop).result(300)
             path.write_bytes(b"whole")
 
         task = asyncio.create_task(on_disk(step))

@@ -12,7 +12,7 @@ import psutil
 import pytest
 
 from tests.pipeline.faults import FAULTS, SECRET, Fault, full_disk, plain, read_only
-from tests.serve.running import Server
+from tests.serve.running import LATE, Server
 from videoveil.pipeline import canaries
 
 BY_MODEL = [fault for fault in FAULTS.values() if fault.model != "blur" and fault.send is None]
@@ -86,13 +86,11 @@ def test_odd_inputs_come_out_anonymized_or_not_at_all(faulty: Server, fault: Fau
 def test_a_worker_that_is_ended_by_a_signal_leaves_nothing(
     faulty: Server, film: Path, number: signal.Signals, tmp_path: Path
 ) -> None:
-    job = faulty.accepted(film, "slow")
-    faulty.until(
-        lambda: list((faulty.data / "jobs" / job).glob(".veil-tmp-*.mp4")), 30, "it has begun to write"
-    )
-    (worker,) = foreman(faulty).children()
-    os.kill(worker.pid, number)
-    end = faulty.ended(job)
+    with faulty.held():
+        job = begun(faulty, film)
+        (worker,) = foreman(faulty).children()
+        os.kill(worker.pid, number)
+        end = faulty.ended(job)
     assert end["state"] == "failed"
     assert f"signal {int(number)}" in end["reason"]
     check_answers(faulty, job, tmp_path)
@@ -104,19 +102,25 @@ def test_a_worker_that_is_ended_by_a_signal_leaves_nothing(
 def test_a_server_that_is_ended_by_a_signal_leaves_no_raw_frame_behind_its_restart(
     faulty: Server, film: Path, number: signal.Signals, tmp_path: Path
 ) -> None:
-    job = faulty.accepted(film, "slow")
-    faulty.until(
-        lambda: list((faulty.data / "jobs" / job).glob(".veil-tmp-*.mp4")), 30, "it has begun to write"
-    )
-    assert faulty.process is not None
-    faulty.process.send_signal(number)
-    faulty.process.wait(30)
+    with faulty.held():
+        job = begun(faulty, film)
+        assert faulty.process is not None
+        faulty.process.send_signal(number)
+        faulty.process.wait(LATE)
     raw = {str(faulty.data / "jobs" / job / "upload")}
     assert set(faulty.leaks(SECRET)) <= raw, "the upload waits for the restart, and nothing else"
     faulty.start()
     assert faulty.ended(job)["state"] == "done"
     check_answers(faulty, job, tmp_path)
     assert faulty.leaks(SECRET) == {}
+
+
+def begun(server: Server, film: Path) -> str:
+    """A job in the middle of its work: it has begun to write."""
+    job = server.accepted(film, "slow")
+    place = server.data / "jobs" / job
+    server.until(lambda: list(place.glob(".veil-tmp-*.mp4")), LATE, "it has begun to write")
+    return job
 
 
 def foreman(server: Server) -> psutil.Process:
@@ -172,9 +176,9 @@ def test_a_disk_that_fills_up_at_work_fails_the_job(film: Path, small_disk: Path
     models = (("slow", "faulty slow"), ("blur", "blur"))
     with Server(small_disk / "data", models=models, faults=True) as server:
         server.log = small_disk.parent / "server.log"
-        job = server.accepted(film, "slow")
-        server.until(lambda: list((server.data / "jobs" / job).glob(".veil-tmp-*.mp4")), 30, "it has begun")
-        fill(small_disk / "filler")
+        with server.held():
+            job = begun(server, film)
+            fill(small_disk / "filler")
         end = server.ended(job)
         assert end["state"] == "failed"
         assert not (server.data / "jobs" / job / "upload").exists()

@@ -227,13 +227,35 @@ def test_a_disk_that_takes_no_journal_ends_the_job_and_not_the_line(
         monkeypatch.setattr(jobs.store, "save", full)
         await jobs.start()
         live = await jobs.accept(uploaded(jobs))
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(300):
             async for _ in jobs.changes(live, 0.1):
                 pass
         await jobs.stop()
         assert jobs.store.read(live.job.id).state == "failed"
         assert not jobs.store.path(live.job.id, UPLOAD).exists()
         assert jobs.seconds == 0.0, "nobody worked on it"
+
+    scene(tmp_path, play)
+
+
+def test_that_a_job_is_deleted_is_told_when_nothing_of_it_is_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def play(jobs: Jobs) -> None:
+        live = await jobs.accept(uploaded(jobs))
+        removing = held_up(monkeypatch, jobs.store, "remove")
+
+        async def listen() -> bool:
+            async for _ in jobs.changes(live, 0.001):  # looks far more often than it takes to delete it
+                pass
+            return jobs.store.folder(live.job.id).exists()
+
+        listening = asyncio.create_task(listen())
+        deleting = asyncio.create_task(jobs.delete(live))
+        await removing.wait()
+        assert jobs.get(live.job.id) is None, "nobody sees it any more"
+        assert not await listening
+        await deleting
 
     scene(tmp_path, play)
 

@@ -53,6 +53,6 @@ def test_who_waits_is_woken() -> None:
         waiter = asyncio.create_task(line.next())
         await asyncio.sleep(0)
         line.add("a", "a1")
-        return await asyncio.wait_for(waiter, 1)
+        return await asyncio.wait_for(waiter, 60)
 
     assert asyncio.run(scene()) == "a1"

@@ -13,21 +13,16 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.serve.running import ANNA, BERT, Server, film
+from tests.serve.running import ANNA, BERT, LATE, MODELS, Server
 from videoveil.serve.store import JOURNAL, UPLOAD
 
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """Killed and started again by every test here; a job may be begun twice."""
-    with Server(tmp_path_factory.mktemp("restarted") / "data", {"tries": 2}) as running:
+    folder = tmp_path_factory.mktemp("restarted")
+    with Server(folder / "data", {"tries": 2}, models=MODELS, faults=True) as running:
         yield running
-
-
-@pytest.fixture(scope="module")
-def stroll(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """So long that it can be met at work, and no longer: it has to be done in the end."""
-    return film(tmp_path_factory.mktemp("films") / "stroll.mp4", frames=400)
 
 
 def journal(server: Server, job: str) -> dict[str, object]:
@@ -43,13 +38,14 @@ def test_queued_and_running_jobs_are_done_after_a_kill(server: Server, walk: Pat
     there = {path.name for path in (server.data / "jobs").iterdir()}
     before = server.accepted(walk, "black")
     server.ended(before)
-    running = server.accepted(long_walk)
-    server.in_state(running, ("running",))
-    waiting = [server.accepted(walk), server.accepted(walk, token=BERT)]
-    half = _half_an_upload(server, walk)
-    old = workers(server)
-    server.kill()
-    _, alive = psutil.wait_procs(old, 10)
+    with server.held():
+        running = server.accepted(long_walk, "held")
+        server.in_state(running, ("running",))
+        waiting = [server.accepted(walk), server.accepted(walk, token=BERT)]
+        half = _half_an_upload(server, walk)
+        old = workers(server)
+        server.kill()
+        _, alive = psutil.wait_procs(old, LATE)
     assert alive == [], "workers end with their server"
     states = [journal(server, job)["state"] for job in (running, *waiting)]
     assert states == ["running", "queued", "queued"]
@@ -71,27 +67,29 @@ def _half_an_upload(server: Server, walk: Path) -> socket.socket:
     head = f"POST /api/jobs?model=blur HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {ANNA}\r\n"
     there = len(list((server.data / "jobs").iterdir()))
     peer.sendall(f"{head}Content-Length: 3000000\r\n\r\n".encode() + walk.read_bytes() + bytes(2 << 20))
-    server.until(lambda: len(list((server.data / "jobs").iterdir())) > there, 10, "the upload begins")
+    server.until(lambda: len(list((server.data / "jobs").iterdir())) > there, LATE, "the upload begins")
     return peer
 
 
-def test_a_job_that_is_interrupted_every_time_fails_in_the_end(server: Server, stroll: Path) -> None:
-    job = server.accepted(stroll)
-    for _ in range(2):
-        server.in_state(job, ("running",))
-        server.kill()
-        server.start()
-    end = server.ended(job)
+def test_a_job_that_is_interrupted_every_time_fails_in_the_end(server: Server, long_walk: Path) -> None:
+    with server.held():
+        job = server.accepted(long_walk, "held")
+        for _ in range(2):
+            server.in_state(job, ("running",))
+            server.kill()
+            server.start()
+        end = server.ended(job)
     assert end["state"] == "failed"
     assert "the server was stopped" in end["reason"]
     assert not (server.data / "jobs" / job / UPLOAD).exists()
     assert server.leaks() == {}
 
 
-def test_a_server_that_is_told_to_stop_costs_a_job_no_try(server: Server, stroll: Path) -> None:
-    job = server.accepted(stroll)
-    server.in_state(job, ("running",))
-    server.stop()
+def test_a_server_that_is_told_to_stop_costs_a_job_no_try(server: Server, long_walk: Path) -> None:
+    with server.held():
+        job = server.accepted(long_walk, "held")
+        server.in_state(job, ("running",))
+        server.stop()
     assert server.process is not None
     assert server.process.returncode == 0
     assert journal(server, job)["state"] == "queued"
@@ -101,31 +99,36 @@ def test_a_server_that_is_told_to_stop_costs_a_job_no_try(server: Server, stroll
     assert server.job(job)["tries"] == 1
 
 
-def test_a_killed_worker_fails_its_job_and_no_other(server: Server, walk: Path, stroll: Path) -> None:
-    job = server.accepted(stroll)
-    other = server.accepted(walk)
-    server.in_state(job, ("running",))
-    foreman = workers(server)[0]
-    (worker,) = server.until(foreman.children, 10, "there is a worker")
-    os.kill(worker.pid, signal.SIGKILL)
-    end = server.ended(job)
-    assert end["state"] == "failed"
-    assert "signal 9" in end["reason"]
-    assert server.ended(other)["state"] == "done"
-    # and without the process that makes workers: the job is done by the next one
-    job = server.accepted(stroll)
-    server.in_state(job, ("running",))
-    foreman.kill()
-    assert server.ended(job, seconds=120)["state"] == "done"
+def test_a_killed_worker_fails_its_job_and_no_other(server: Server, walk: Path, long_walk: Path) -> None:
+    with server.held():
+        job = server.accepted(long_walk, "held")
+        other = server.accepted(walk)
+        server.in_state(job, ("running",))
+        foreman = workers(server)[0]
+        (worker,) = server.until(foreman.children, LATE, "there is a worker")
+        os.kill(worker.pid, signal.SIGKILL)
+        end = server.ended(job)
+        assert end["state"] == "failed"
+        assert "signal 9" in end["reason"]
+        assert server.ended(other)["state"] == "done"
+        # and without the process that makes workers: the job is done by the next one
+        job = server.accepted(long_walk, "held")
+        server.in_state(job, ("running",))
+        foreman.kill()
+    assert server.ended(job)["state"] == "done"
     assert server.job(job)["tries"] == 2
     assert server.leaks() == {}
 
 
 def test_results_and_waiting_jobs_expire(tmp_path: Path, walk: Path) -> None:
-    with Server(tmp_path / "data", {"keep": 10.0, "sweep": 0.2}) as server:
+    with Server(tmp_path / "data", {"keep": 3600.0}) as server:
+        began = time.time()
         job = server.accepted(walk)
         end = server.ended(job)
         assert end["state"] == "done"
-        assert 0 < end["deleted_at"] - time.time() <= 10
-        server.until(lambda: server.ask("GET", f"/api/jobs/{job}").status == 404, 20, "it is deleted")
-        server.until(lambda: [path.name for path in server.files()] == ["lock"], 20, "its files are too")
+        assert began < end["deleted_at"] - 3600 < time.time()
+        server.stop()
+        server.settings = {"keep": 1.0, "sweep": 0.2}
+        server.start()
+        server.until(lambda: server.ask("GET", f"/api/jobs/{job}").status == 404, LATE, "it is deleted")
+        server.until(lambda: [path.name for path in server.files()] == ["lock"], LATE, "its files are too")

@@ -276,7 +276,7 @@ async def events(live: Mine, asker: Owner, this: This) -> StreamingResponse:
         # taken here, not before: a client that is gone by now never starts this, and nobody would give the place back
         with contextlib.suppress(Full), this.streams.take(asker):
             async for fresh in this.jobs.changes(live, HEARTBEAT):
-                if live.deleted:
+                if live.gone:
                     yield b"event: deleted\ndata: {}\n\n"
                     return
                 said = json.dumps(job_answer(live, this.jobs))

@@ -45,6 +45,9 @@ class Live:
     version: int = 0
     worker: asyncio.Task[None] | None = None
     deleted: bool = False
+    """Nobody is to see it any more."""
+    gone: bool = False
+    """All of it is deleted."""
 
 
 class Jobs:
@@ -156,7 +159,7 @@ class Jobs:
         seen = -1
         while True:
             fresh = live.version != seen
-            seen, last = live.version, live.deleted or live.job.has_ended
+            seen, last = live.version, live.gone or live.job.has_ended
             yield fresh
             if last:  # as of what was just told: it may have ended since
                 return
@@ -217,6 +220,7 @@ class Jobs:
             await asyncio.wait([live.worker])
         await on_disk(self.store.remove, live.job.id)
         self._live.pop(live.job.id, None)
+        live.gone = True
         await self._tell(live)
         log.info("job %s deleted", live.job.id)
 
