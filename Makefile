@@ -20,9 +20,13 @@ lint: $(SETUP)-dev
 types: $(SETUP)-dev
 	$(BIN)/mypy
 
-# two processes with one thread each: with two each they would wait for one another on two cores
+# Two processes with one thread each: with two each they would wait for one another on two cores. Many tests start real
+# servers, clusters and browsers and kill them: what fails beside the others is shown, and judged with nothing beside it.
+tests: export OMP_NUM_THREADS = 1
 tests: $(SETUP)-dev browser
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile --durations 25
+	$(BIN)/python -m pytest -n 2 --dist loadfile --durations 25 || \
+	  { [ $$? = 1 ] && echo "Once more, with nothing beside it: what failed" && \
+	    $(BIN)/python -m pytest --last-failed --last-failed-no-failures none -rA; }
 
 # The page is tested in a real browser; where none can be had, those tests say that they did not run.
 browser:
