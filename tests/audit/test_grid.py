@@ -11,9 +11,6 @@ import torch
 
 from tests.audit import world
 from tests.media.make import encode
-from videoveil.anonymizers.pixel import config as stages
-from videoveil.anonymizers.pixel.anonymizer import PixelAnonymizer
-from videoveil.anonymizers.pixel.config import PixelConfig
 from videoveil.attacks.attributes import own_attributes
 from videoveil.audit import grid
 from videoveil.audit.grid import GridConfig, attack, cells, pieces, rows, see
@@ -153,11 +150,7 @@ def test_the_row_of_a_whole_video_is_mean_brightest_and_darkest_over_all_frames(
         assert np.array_equal(each[[0, LENGTH - 1]], found.rows[found.videos == items.index(item)])
 
 
-def noisy(per: str) -> PixelAnonymizer:
-    return PixelAnonymizer(PixelConfig(stages=(stages.NoiseFloor(0.05, per=per),))).eval()  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize("anonymizer", [None, Untouched(), noisy("frame"), noisy("video")])
+@pytest.mark.parametrize("anonymizer", [None, Untouched()])
 def test_neither_pieces_nor_threads_nor_other_items_change_a_bit(
     long: Dataset, anonymizer: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -169,24 +162,6 @@ def test_neither_pieces_nor_threads_nor_other_items_change_a_bit(
     assert np.array_equal(once.rows.reshape(3, 2, -1), again.rows.reshape(3, 2, -1)[::-1])
     monkeypatch.setattr(grid, "PIXELS", 3 * world.WIDTH * world.HEIGHT)
     assert np.array_equal(once.whole, see(source, few(long), CONFIG, 0).whole)
-
-
-def test_noise_of_a_video_is_the_same_in_all_of_its_frames_and_that_of_frames_is_not(
-    long: Dataset, tmp_path: Path
-) -> None:
-    """A grey video, so that what differs between its frames is noise."""
-    grey = (np.full((36, 48, 3), 128, np.uint8) for _ in range(20))
-    item = Item("grey", encode(tmp_path / "g.mp4", images=grey, size=(48, 36)), "train")
-
-    def whole(per: str, seed: int = 0) -> np.ndarray:
-        return see(Clips(long, "train", noisy(per)), [item], CONFIG, seed).whole
-
-    def single(per: str) -> np.ndarray:
-        return see(Clips(long, "train", noisy(per)), [item], CONFIG, 0).rows
-
-    assert whole("video") == pytest.approx(single("video")[:1], abs=1e-6)
-    assert (whole("frame")[:, 18:36] > single("frame")[:, 18:36].max(0)).mean() > 0.5
-    assert not np.array_equal(whole("frame"), whole("frame", seed=1))
 
 
 def test_of_a_very_long_video_so_many_frames_are_seen_all_over_it(long: Dataset) -> None:

@@ -22,14 +22,14 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import groupby
 from operator import itemgetter
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional
 
 from videoveil import devices
-from videoveil.anonymizers.pixel.remove import NoiseFloor
 from videoveil.attacks.attributes import Labels
 from videoveil.attacks.features import attacker, split
 from videoveil.attacks.pictures import attribute_names, item_truth
@@ -43,6 +43,9 @@ from videoveil.tasks.base import Clips, Progress
 from videoveil.tasks.outcomes import AttributeOutcome, Outcome
 from videoveil.training import seeds
 from videoveil.training.clip_batches import FramePainter
+
+if TYPE_CHECKING:
+    from videoveil.features.pixels import PixelVeil
 
 WHOLE = "_whole"  # of the name of a learner that sees every frame
 CLIP = 16  # frames that are in memory, and go through an anonymizer, together
@@ -195,36 +198,16 @@ class Total:
         return np.concatenate((self.row[:third] / self.frames, self.row[third:]))
 
 
-class Eyes:
-    """Frames of a source, as its anonymizer leaves them, as rows of `cells`."""
-
-    def __init__(self, source: Clips, config: GridConfig, seed: int, device: str):
-        self.veil, self.config, self.seed, self.device = source.veil(), config, seed, devices.choose(device)
-        stages = [] if self.veil is None else _noise_stages(self.veil.anonymizer)
-        self.alone = bool(stages)  # frame by frame: the noise of one does not depend on its piece
-        self.steady = any(stage.per == "video" for stage in stages)
-
-    def __call__(self, images: np.ndarray, *noise: int | str) -> np.ndarray:
-        """One clip (t, H, W, 3) uint8 → (t, d); its noise comes from the seed and what names it."""
-        whole = torch.from_numpy(np.ascontiguousarray(images)).to(self.device)
-        pictures = whole.permute(0, 3, 1, 2).float().div(255)
-        if self.veil is not None:
-            clip = pictures.transpose(0, 1)[None]  # (1, 3, t, H, W)
-            pictures = self.veil(clip, seed=seeds.number(self.seed, "grid", *noise))[0].transpose(0, 1)
-        return cells(pictures, self.config).double().cpu().numpy()
-
-    def piece(self, name: str, piece: Piece) -> np.ndarray:
-        """(t, d). The noise of a frame comes from the item and its number in it, or from the item alone."""
-        if not self.alone:
-            return self(piece.images, name, piece.numbers[0])
-        numbered = zip(piece.numbers, piece.images[:, None], strict=True)
-        each = [self(image, name) if self.steady else self(image, name, index) for index, image in numbered]
-        return np.concatenate(each)
-
-
-def _noise_stages(anonymizer: object) -> list[NoiseFloor]:
-    modules = anonymizer.modules() if isinstance(anonymizer, nn.Module) else ()
-    return [one for one in modules if isinstance(one, NoiseFloor)]
+def looked(
+    images: np.ndarray, config: GridConfig, device: torch.device, veil: PixelVeil | None, seed: int
+) -> np.ndarray:
+    """(t, H, W, 3) uint8 → rows (t, d) of `cells`, behind a veil where one is given."""
+    whole = torch.from_numpy(np.ascontiguousarray(images)).to(device)
+    pictures = whole.permute(0, 3, 1, 2).float().div(255)
+    if veil is not None:
+        clip = pictures.transpose(0, 1)[None]  # (1, 3, t, H, W)
+        pictures = veil(clip, seed=seed)[0].transpose(0, 1)
+    return cells(pictures, config).double().cpu().numpy()
 
 
 def see(
@@ -237,22 +220,22 @@ def see(
     tell: Callable[[int], None] | None = None,
 ) -> Seen:
     """All items as the source's painter and anonymizer leave them; `tell` hears how many are done."""
-    eyes = Eyes(source, config, seed, device)
+    veil, chosen = source.veil(), devices.choose(device)
     rows: list[np.ndarray] = []
     whole: list[np.ndarray] = []
     look = partial(pieces, paint=source.paint, config=config)
     with closing(ahead(items, look, config.workers)) as stream:
         for number, own in groupby(stream, itemgetter(0)):
-            name, every = items[number].id, Total()
-            kept: dict[int, np.ndarray] = {}
-            singles: list[int] = []
+            every, kept, singles = Total(), dict[int, np.ndarray](), list[int]()
             for _, piece in own:
-                every.add(eyes.piece(name, piece))
+                noise = seeds.number(seed, "grid", items[number].id, piece.numbers[0])
+                made = looked(piece.images, config, chosen, veil, noise)
+                every.add(made)
                 singles = config.singles(piece.total)
-                for index, image in zip(piece.numbers, piece.images, strict=True):
-                    if index in singles:
-                        kept[index] = image.copy()  # the rest of the piece can go
-            rows.append(eyes(np.stack([kept[index] for index in singles]), name))
+                kept |= {
+                    index: row for index, row in zip(piece.numbers, made, strict=True) if index in singles
+                }
+            rows.append(np.stack([kept[index] for index in singles]))
             whole.append(every.mean())
             if tell is not None:
                 tell(number + 1)
