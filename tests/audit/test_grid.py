@@ -10,7 +10,6 @@ import pytest
 import torch
 
 from tests.audit import world
-from tests.media.make import encode
 from videoveil.attacks.attributes import own_attributes
 from videoveil.audit import grid
 from videoveil.audit.grid import GridConfig, attack, cells, pieces, rows, see

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 from multiprocessing.connection import Connection
 from multiprocessing.context import ForkServerProcess
 from pathlib import Path
@@ -16,25 +17,35 @@ from videoveil.encoders.registry import create
 from videoveil.features.extract import extract, recipe_for
 
 
-def start(films: Path, store: Path) -> Extraction:
-    return Extraction(films, store)
+def start(films: Path, store: Path, halt: int | None = None) -> Extraction:
+    """`halt`: when so many items are done it stays where it is, so that a kill that comes late still falls into it."""
+    return Extraction(films, store, halt)
 
 
-def work(films: Path, store: Path, say: Connection) -> None:
+def work(films: Path, store: Path, halt: int | None, say: Connection) -> None:
     torch.set_num_threads(1)
     encoder = create("tiny", weights="random", size=32)
+
+    def progress(done: int, total: int, clips: int) -> None:
+        while halt is not None and done >= halt:
+            time.sleep(1)
+
     say.send("ready")
-    report = extract(as_dataset(films), store, encoder, recipe_for(encoder, static=1), batch=2)
+    report = extract(
+        as_dataset(films), store, encoder, recipe_for(encoder, static=1), batch=2, progress=progress
+    )
     say.send(report.extracted)
 
 
 class Extraction:
     """One such process."""
 
-    def __init__(self, films: Path, store: Path):
+    def __init__(self, films: Path, store: Path, halt: int | None):
         context = forked.context()
         self.heard, say = context.Pipe(duplex=False)
-        self.process: ForkServerProcess = context.Process(target=work, args=(films, store, say), daemon=True)
+        self.process: ForkServerProcess = context.Process(
+            target=work, args=(films, store, halt, say), daemon=True
+        )
         self.process.start()
         say.close()
 

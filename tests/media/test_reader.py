@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import gc
 import http.server
 import itertools
 import socket
@@ -327,6 +328,7 @@ def test_a_closed_video_says_so(videos: dict[str, Path]) -> None:
 
 
 def test_an_abandoned_run_lets_go_of_everything(videos: dict[str, Path]) -> None:
+    gc.collect()  # what earlier tests left open must not be let go of meanwhile
     before = len(list(Path("/proc/self/fd").iterdir()))
     for _ in range(30):
         with open_video(videos["b-frames.mp4"]) as video:
@@ -470,7 +472,7 @@ def test_a_stream_that_is_not_there_or_never_speaks_is_an_error(tmp_path: Path) 
         with pytest.raises(DecodeTimeout):
             open_video(f"http://127.0.0.1:{port}/a.ts", stream=True, limits=Limits(stall=0.5))
     with pytest.raises(MissingFile):
-        open_video(f"http://127.0.0.1:{port}/a.ts", stream=True, limits=Limits(stall=5))
+        open_video(f"http://127.0.0.1:{port}/a.ts", stream=True)
 
 
 def test_a_stream_that_falls_silent_is_an_error(tmp_path: Path) -> None:
@@ -483,7 +485,7 @@ def test_a_stream_that_falls_silent_is_an_error(tmp_path: Path) -> None:
             connection.sendall(
                 b"HTTP/1.0 200 OK\r\nContent-Type: video/mp2t\r\n\r\n" + data[: len(data) // 188 // 2 * 188]
             )
-            stop.wait(20)
+            stop.wait()
 
     stop = threading.Event()
     with socket.create_server(("127.0.0.1", 0)) as server:

@@ -420,7 +420,7 @@ def test_a_full_disk_is_an_error_and_leaves_nothing(tmp_path: Path) -> None:
         [sys.executable, "-c", CHILD, str(tmp_path / "a.mp4"), "300000"],
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=600,
     )
     assert done.returncode == 3, done.stderr
     assert "could not be written" in done.stderr

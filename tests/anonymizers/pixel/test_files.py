@@ -163,6 +163,10 @@ def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub]:
         monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "cache"))
         monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
         monkeypatch.setattr(constants, "HF_HUB_DISABLE_IMPLICIT_TOKEN", True)
+        for name in ("HF_HUB_ETAG_TIMEOUT", "HF_HUB_DOWNLOAD_TIMEOUT"):
+            monkeypatch.setattr(
+                constants, name, 300
+            )  # the server is a thread that may have to wait for its turn
         monkeypatch.setenv("NO_PROXY", "127.0.0.1")
         huggingface_hub.close_session()
         yield server

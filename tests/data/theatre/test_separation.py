@@ -17,7 +17,7 @@ from videoveil.data.theatre.cast import HAIR, SKIN, identity
 from videoveil.data.theatre.motion import ACTIONS
 from videoveil.data.theatre.playwright import trimmed
 
-SIDE, TRAIN, TEST = 32, 576, 320
+SIDE, TRAIN, TEST = 32, 576, 1280
 WARM = ("red", "orange", "yellow", "white")
 QUESTIONS = {"action": len(ACTIONS), "skin": len(SKIN), "hair": len(HAIR), "top": 2}
 
@@ -44,7 +44,7 @@ def clips_and_labels(count: int, first: int) -> tuple[Tensor, dict[str, Tensor]]
         labels["skin"].append(list(SKIN).index(person.skin))
         labels["hair"].append(list(HAIR).index(person.hair))
         labels["top"].append(int(play.roles[0].costume.top in WARM))
-    clips = torch.from_numpy(pictures).permute(0, 1, 4, 2, 3).float() / 255
+    clips = torch.from_numpy(pictures).permute(0, 1, 4, 2, 3).float().div_(255)
     return clips, {name: torch.tensor(values) for name, values in labels.items()}
 
 
@@ -124,14 +124,21 @@ def accuracies() -> dict[str, dict[str, float]]:
     train, labels = clips_and_labels(TRAIN, 0)
     test, truth = clips_and_labels(TEST, 100_000)
     views = {"frame": one_frame, "motion": motion_only, "clip": whole_clip}
-    found = {name: learn(view(train), labels, view(test), truth) for name, view in views.items()}
+    found = {}
+    for name, view in views.items():
+        seen = torch.cat([view(part) for part in test.split(320)])  # a part at a time: motion takes memory
+        found[name] = learn(view(train), labels, seen, truth)
     found["majority"] = {name: float(t.bincount().max() / len(t)) for name, t in truth.items()}
     return found
 
 
 def near(accuracy: float, chance: float) -> bool:
-    """Within 2.6 standard deviations above guessing, i.e. what chance gives 99 times in 100."""
-    return accuracy <= chance + 2.6 * (chance * (1 - chance) / TEST) ** 0.5
+    """Within 5.2 standard deviations above guessing: 0.04 for the actions, 0.07 for two halves.
+
+    Half of that is what chance gives 99 times in 100. The other half is the training's own: the last bits of its sums
+    are the processor's, and with other last bits another network answers.
+    """
+    return accuracy <= chance + 5.2 * (chance * (1 - chance) / TEST) ** 0.5
 
 
 @pytest.mark.slow

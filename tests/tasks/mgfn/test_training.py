@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 import torch
 
+from tests.ports import free_port
 from videoveil.errors import BadItems, CheckpointError, Diverged, UsageError
 from videoveil.tasks.mgfn.config import MGFNConfig, recommended, released, small, ted_spad
 from videoveil.tasks.mgfn.fitted import FittedMGFN, summarise
@@ -184,9 +185,10 @@ def test_two_processes_end_with_one_set_of_weights(tmp_path: Path) -> None:
         **os.environ,
         "PYTHONPATH": os.pathsep.join([str(root), os.environ.get("PYTHONPATH", "")]),
         "OMP_NUM_THREADS": "1",
+        "MASTER_PORT": str(free_port()),  # else one is chosen that somebody else may be given meanwhile
     }
     done = subprocess.run(
-        [sys.executable, str(script), str(run)], env=environment, capture_output=True, text=True, timeout=200
+        [sys.executable, str(script), str(run)], env=environment, capture_output=True, text=True, timeout=600
     )
     assert done.returncode == 0, done.stderr[-3000:]
     ranks = [json.loads((run / f"rank{i}.json").read_text()) for i in range(2)]
