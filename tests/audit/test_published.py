@@ -233,3 +233,16 @@ def test_items_that_are_parts_of_one_file_share_what_is_published(tmp_path: Path
     made = publish(Dataset("one", tmp_path / "raw", items), open_anonymizer("black"), tmp_path / "published")
     assert len({item.path for item in made.items}) == 1
     assert len([*(tmp_path / "published").iterdir()]) == 1
+
+
+def test_what_is_known_of_a_video_by_its_file_is_known_of_what_is_published_of_it(
+    data: Dataset, tmp_path: Path
+) -> None:
+    by_path = {item.path: dict(item.attributes or {}) for item in data}
+    subject = Subject.of(data, open_anonymizer("black"), labels=lambda item: by_path[item.path])
+    made = subject.with_published(tmp_path / "published", "cpu")
+    shown = made.anonymized.clips
+    assert shown is not None
+    for before, after in zip(data.items, shown.items()):
+        assert after.path != before.path
+        assert made.known(after) == by_path[before.path]

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from tests.audit import world
 from videoveil.anonymizers.obfuscate.base import Classical
+from videoveil.audit import registry
 from videoveil.audit.plan import Plan
 from videoveil.audit.run import Audit, Result, audit
 from videoveil.audit.subject import BlackFrames, Subject, Untouched
@@ -206,3 +207,21 @@ def test_a_question_that_could_have_been_asked_holds_a_pass_back(
     )
     assert found.verdict.privacy == "NOT MEASURABLE"
     assert "nothing can be learnt from these" in "".join(found.verdict.reasons)
+
+
+def test_whoever_cannot_learn_from_anonymized_videos_costs_nothing_on_raw_ones(
+    data: Dataset, cache: Path, tmp_path: Path
+) -> None:
+    asked = world.settings(budget=5.0)
+    tried: list[str] = []
+
+    def stuck(trial: registry.Trial, config: object) -> None:
+        tried.append(trial.which)
+        raise UsageError("nothing can be learnt from these")
+
+    broken = replace(world.learner(), name="stuck", run=stuck)  # type: ignore[arg-type]
+    asked = replace(asked, participants=(*asked.participants, broken))
+    for _ in range(2):  # run again it keeps to its plan
+        found = audit(Subject.of(data, BlackFrames()), tmp_path / "out", asked, cache=cache)
+        assert tried == ["anonymized"]
+        assert {one.name: one.reason for one in found.left_out}["stuck"] == "nothing can be learnt from these"

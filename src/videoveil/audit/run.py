@@ -220,6 +220,7 @@ class Audit:
         """Try everybody for a moment on anonymized videos, which take longer than raw ones."""
         self._extract(able)
         prices: dict[str, float] = {}
+        cannot: dict[str, LeftOut] = {}
         seed = self.settings.seeds[0]
         for number, one in enumerate(able):
             self._tell(0.0, len(able), f"how long {one.name} takes")
@@ -228,8 +229,9 @@ class Audit:
                 continue
             try:
                 prices[one.name], found = cost(partial(self._train, one, "anonymized", seed))
-            except CANNOT:  # said again, and kept, when it is its turn
-                prices[one.name], found = 0.0, None
+            except CANNOT as error:  # before anything is spent on the raw side
+                cannot[one.name] = LeftOut(one.name, str(error))
+                continue
             if found is not None:
                 self._keep(one, "anonymized", seed, found, prices[one.name])
             self._tell(number + 1.0, len(able), f"how long {one.name} takes")
@@ -241,8 +243,10 @@ class Audit:
             )
             for one in able
         }
+        able = [one for one in able if one.name not in cannot]
         left = 60 * float(self.settings.budget or 0) - (time.perf_counter() - self._began)
-        return choose(able, prices, missing, max(left, 0.0), f"{self.settings.budget:g} minutes")
+        plan = choose(able, prices, missing, max(left, 0.0), f"{self.settings.budget:g} minutes")
+        return replace(plan, left_out=(*plan.left_out, *cannot.values()))
 
     def _seconds_of(self, one: Participant, seed: int) -> float:
         note = self._file(one, "anonymized", seed).with_suffix(".json")
@@ -372,7 +376,7 @@ class Audit:
             for (name, role, judged), sides in asked.items()
         )
         questions = tuple(self._doubted(one) for one in questions)
-        questions = (*questions, *self._unanswered(questions, chosen))
+        questions = (*questions, *self._unanswered(questions, plan))
         verdict = scoring.verdict(questions)
         featured = any(one.reads == "features" for one in chosen)
         risks = risk.of(
@@ -406,15 +410,16 @@ class Audit:
         )
         return replace(made, verdict="NOT MEASURABLE", reason=reason)
 
-    def _unanswered(self, questions: Sequence[Question], chosen: Sequence[Participant]) -> list[Question]:
+    def _unanswered(self, questions: Sequence[Question], plan: Plan) -> list[Question]:
         """Questions of participants that nobody who took part could answer."""
         answered = {one.name for one in questions}
+        reasons = {one.name: f"{one.name}: {one.reason}" for one in plan.left_out}
         found: dict[str, Question] = {}
         for one in self.settings.participants:
             if not one.judged or one.question in answered:
                 continue
             cannot = one.excuse(self.subject, self.stores)
-            why = cannot or self.given_up.get(one.name) or "nobody who asks it fitted into the budget"
+            why = cannot or reasons.get(one.name, "nobody answered it")
             known = found.get(one.question)
             # that it could have been asked counts for more than that one participant could not
             if known is None or (not known.possible and not cannot):

@@ -184,7 +184,13 @@ class Subject:
         made = published.publish(
             side.dataset, side.pixels, folder, paint=side.paint, device=device, tell=tell
         )
-        return replace(self, anonymized=replace(side, published=made))
+        originals, labels = {item.id: item for item in side.dataset.items}, self.labels
+        # what is known of a video may go by its own file
+        return replace(
+            self,
+            anonymized=replace(side, published=made),
+            labels=lambda item: labels(originals.get(item.id, item)),
+        )
 
     def identity(self) -> str:
         """The data and what is asked about them: results of one are never taken for those of another."""
