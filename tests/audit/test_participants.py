@@ -32,6 +32,7 @@ CONFIGS: dict[str, Any] = {
     "grid": world.GRID,
     "frames": FrameConfig(networks=("tiny@own",), frames=1, per_video=1, **SMALL),
     "frames-raw": FrameConfig(networks=("tiny@own",), frames=1, per_video=1, knowledge="raw", **SMALL),
+    "clips-raw": ClipConfig(networks=("tiny@own",), clips=1, per_video=1, knowledge="raw", **SMALL),
     "frames-tuned": FrameConfig(
         networks=("tiny@own",), frames=1, per_video=1, knowledge="fine-tuned", **SMALL
     ),

@@ -413,6 +413,17 @@ PARTICIPANTS = (
         needs.attributes,
     ),
     Participant(
+        "clips-raw",
+        "has learnt to guess attributes from raw moving clips, and looks at anonymized ones as they are",
+        ATTRIBUTES,
+        "attack",
+        "clips",
+        0.4,
+        _on_pictures,
+        lambda gpu: replace(_clips(gpu), knowledge="raw"),
+        needs.attributes,
+    ),
+    Participant(
         "frames-tuned",
         "has learnt to guess attributes from raw frames, and goes on learning with anonymized ones",
         ATTRIBUTES,
