@@ -187,9 +187,9 @@ def test_an_attribute_that_may_leak_too_much_is_told_beside_a_mean_that_passes()
     text = Reader(page(found)).text
     assert "Of gender alone frames/tiny finds 100 % (46 to 223 %)." in text
     assert "one attribute alone" in page(found)  # in the picture, on the wrong side of the limit
-    assert "exceeded by the estimate" in text
+    assert "over, not surely" in text
     part["leakage"] = {"value": 0.4, "low": 0.1, "high": 0.7}
-    assert "within, not for certain" in Reader(page(found)).text
+    assert "within, not surely" in Reader(page(found)).text
 
 
 def test_the_attribute_alone_is_told_whichever_question_leaks_most() -> None:

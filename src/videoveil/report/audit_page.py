@@ -438,10 +438,10 @@ def _attributes(metrics: Metrics) -> list[Section]:
 
 def _within(leakage: Mapping[str, Any], limit: float) -> str:
     if (leakage["low"] or 0.0) > limit:
-        return "exceeded"
+        return "over"
     if (leakage["value"] or 0.0) > limit:
-        return "exceeded by the estimate"
-    return "within, not for certain" if leakage["high"] is None or leakage["high"] > limit else "within"
+        return "over, not surely"
+    return "within, not surely" if leakage["high"] is None or leakage["high"] > limit else "within"
 
 
 def _wrapped(name: str) -> str:
