@@ -130,7 +130,7 @@ def pieces(item: Item, paint: FramePainter | None, config: GridConfig) -> Pieces
             yield piece(total, numbers, images)
 
 
-def ahead(
+def pieces_ahead(
     items: Sequence[Item], look: Callable[[Item], Pieces], workers: int
 ) -> Generator[tuple[int, Piece], None, None]:
     """The pieces of all items in order, each with the number of its item.
@@ -224,7 +224,7 @@ def see(
     rows: list[np.ndarray] = []
     whole: list[np.ndarray] = []
     look = partial(pieces, paint=source.paint, config=config)
-    with closing(ahead(items, look, config.workers)) as stream:
+    with closing(pieces_ahead(items, look, config.workers)) as stream:
         for number, own in groupby(stream, itemgetter(0)):
             every, kept, singles = Total(), dict[int, np.ndarray](), list[int]()
             for _, piece in own:
