@@ -357,14 +357,14 @@ def candidates(scale: Scale) -> dict[str, Row]:
     """What our default was chosen from, on validation seeds; sizes are shares of the frame's short side."""
     side = scale.size
     found: dict[str, Row] = {"grey": Row("ours", code("only-grey", Grey()))}
-    for share in (0.5, 0.35, 0.25, 0.15):
+    for share in (0.5, 0.35, 0.25, 0.15, 0.1):
         small = LowResolution(size=max(2, round(share * side)), up="bilinear")
         found[f"colour {share:g}"] = Row("ours", code("colour", small))
         found[f"grey {share:g}"] = Row("ours", code("grey", Grey(), small))
         for levels in (2, 4):
             stages = (Grey(), small, Levels(levels))
             found[f"grey {share:g} levels {levels}"] = Row("ours", code("grey-levels", *stages))
-    for share in (1.0, 0.75, 0.5):
+    for share in (1.0, 0.75, 0.5, 0.25, 0.15):
         for threshold in (0.1, 0.15, 0.25):
             stage = Outline(max(2, round(share * side)), threshold)
             found[f"outline {share:g} threshold {threshold:g}"] = Row("ours", code("outline", stage))

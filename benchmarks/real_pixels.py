@@ -1,6 +1,7 @@
 """Pixel anonymizers on real clips and faces: what fresh networks still see.
 
-    python benchmarks/real_pixels.py DATA OUT [--rows NAME =MODEL …] [--seeds 0] [--jobs 3] [--device cuda] [--limit N]
+    python benchmarks/real_pixels.py DATA OUT [--rows NAME =MODEL …] [--parts NAME …] [--seeds 0] [--jobs 3]
+    python benchmarks/real_pixels.py DATA OUT --validate --rows candidates --parts action faces
 
 DATA holds `hmdb51-12` (12 classes of HMDB51 in the official layout, 15 frames per second), `utkface` (faces) and, for
 the rows that cover people, `weights` with the detectors FastestDet and YuNet: what either finds is covered.
@@ -9,8 +10,9 @@ told" also on the training faces and what is known of them), and then judged by 
 it gives out: R3D-18 from scratch on the clips (top-1 on the test clips), and image networks from scratch on the faces
 (gender, race, age group; the best counts; epochs chosen on a part of the training faces). Faces at 112² fill the frame,
 which no face in a clip does: they are an easy target. Who has pairs of raw and published frames trains a UNet to draw
-the raw ones: of clips in decibels, of faces with attackers who look at what was drawn. `--limit` takes a few items
-only, to try the script; its numbers mean nothing.
+the raw ones: of clips in decibels, of faces with attackers who look at what was drawn. `--validate` scores the same on
+the clips that split 1 leaves unused and on the validation part of the faces: that is where settings are chosen.
+`--limit` takes a few items only, to try the script; its numbers mean nothing.
 Finished parts are not done again. Every part keeps what was said of each test item; intervals are 95 % of a bootstrap
 over test items and seeds, those of shares paired by item. Writes OUT/results.json, prints Markdown.
 """
@@ -34,7 +36,7 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from benchmarks import intervals
-from benchmarks.pixel_rows import RAW, Row, Scale, model, rows
+from benchmarks.pixel_rows import RAW, Row, Scale, candidates, model, rows
 from benchmarks.real_data import actions, faces
 from videoveil import files
 from videoveil.attacks.reconstruction import ReconstructionAttack, ReconstructionConfig
@@ -80,6 +82,7 @@ ABOUT = {
     "drawn_faces": "attributes",
 }  # how their figures begin
 PARTS = tuple(ABOUT)
+SPLITS = {False: ("test", "test"), True: ("unused", "val")}  # of clips and of faces; True: to choose by
 Said = Mapping[str, Outcome]
 
 
@@ -97,14 +100,34 @@ class Job:
     device: str
     workers: int
     limit: int | None
+    parts: tuple[str, ...] = PARTS
+    validate: bool = False
 
     @property
     def place(self) -> Path:
-        return self.out / f"seed{self.seed}" / place(self.row)
+        stage = "validation" if self.validate else ""
+        return self.out / stage / f"seed{self.seed}" / place(self.row)
 
     @property
     def entry(self) -> Row | None:
-        return None if self.row == RAW or model(self.row) else rows(REAL)[self.row]
+        return None if self.row == RAW or model(self.row) else known()[self.row]
+
+    @property
+    def covers(self) -> bool:
+        """Whether somebody has to look for people first."""
+        return self.entry is not None and bool(self.entry.method)
+
+    def clips(self) -> tuple[Any, str]:
+        """The clips, and what the part is called that networks are scored on."""
+        return actions(self.data, self.limit), SPLITS[self.validate][0]
+
+    def faces(self) -> tuple[Any, str]:
+        return faces(self.data, self.limit), SPLITS[self.validate][1]
+
+
+def known() -> dict[str, Row]:
+    """Every row by name."""
+    return {**rows(REAL), **candidates(REAL)}
 
 
 def work(job: Job) -> str:
@@ -114,14 +137,17 @@ def work(job: Job) -> str:
     torch.set_num_threads(max(1, job.workers))
     began, said = time.perf_counter(), []
     seen = Seen(anonymizer(job), painter(job))
-    for part in PARTS:
-        path = job.place / f"{part}.json"
+    made = time.perf_counter() - began
+    for part in job.parts:
+        path, started = job.place / f"{part}.json", time.perf_counter()
         if not path.is_file():
             parts = {"action": action, "faces": attack, "drawn": drawn_clips, "drawn_faces": drawn_faces}
             keep(path, parts[part](job, seen))
         value = json.loads(path.read_text())["value"]
-        said.append(f"{part} {value if part == 'drawn' else 100 * value:.1f}")
-    return f"seed {job.seed} {job.row}: {', '.join(said)} ({time.perf_counter() - began:.0f} s)"
+        took = time.perf_counter() - started
+        said.append(f"{part} {value if part == 'drawn' else 100 * value:.1f} ({took:.0f} s)")
+    whole = time.perf_counter() - began
+    return f"seed {job.seed} {job.row}: made ({made:.0f} s), {', '.join(said)}, all in {whole:.0f} s"
 
 
 @dataclass(frozen=True)
@@ -140,7 +166,7 @@ def painter(job: Job) -> Any:
     from videoveil.anonymizers.named import MARGIN
     from videoveil.anonymizers.obfuscate import BoxPainter, Obfuscator
 
-    if job.entry is None or not job.entry.method:
+    if job.entry is None or not job.covers:
         return None
     cover = Obfuscator(job.entry.method, None, margin=MARGIN)  # type: ignore[arg-type]
     return BoxPainter(cover, lambda item: found_boxes(job, item), "FastestDet and YuNet")
@@ -189,10 +215,10 @@ def anonymizer(job: Job) -> Any:
     if entry.told:  # of the clips nothing private is known
         assert own.budget is not None
         own = replace(own, budget=replace(own.budget, source="images"))
-        images = Clips(faces(job.data, job.limit), "train")
+        images = Clips(job.faces()[0], "train")
     own = replace(own, utility=replace(own.utility, stride=STRIDE), workers=job.workers, cache_gib=12.0)
     recipe = replace(entry.recipe, settings=own)
-    source = Clips(actions(job.data, job.limit), "train")
+    source = Clips(job.clips()[0], "train")
     place = job.place / "run"
     return fit_pixel(recipe, source, place, images=images, seed=job.seed, device=job.device).anonymizer
 
@@ -212,8 +238,9 @@ def action(job: Job, seen: Seen) -> Said:
         cache_gib=12.0,
         checkpoint_every=1000,
     )
-    source = seen.of(actions(job.data, job.limit))
-    sides = source, source.with_split("test")
+    clips, split = job.clips()
+    source = seen.of(clips)
+    sides = source, source.with_split(split)
     return {"r3d.18": utilities.network(*sides, config, seed=job.seed, device=job.device)}
 
 
@@ -231,25 +258,28 @@ def attack(job: Job, seen: Seen) -> Said:
         workers=job.workers,
         checkpoint_every=1000,
     )
-    source = seen.of(faces(job.data, job.limit))
+    pictures, split = job.faces()
+    source = seen.of(pictures)
     fitted = FrameAttack(config).fit(source, seed=job.seed, device=job.device)
-    return fitted.outcomes(source.with_split("test"))
+    return fitted.outcomes(source.with_split(split))
 
 
 def drawn_clips(job: Job, seen: Seen) -> Said:
     """How near to raw clips somebody comes who learns from pairs of raw and published ones, in decibels."""
-    return drawn(job, seen.of(actions(job.data, job.limit)), replace(DRAWING, networks=()))
+    clips, split = job.clips()
+    return drawn(job, seen.of(clips), split, replace(DRAWING, networks=()))
 
 
 def drawn_faces(job: Job, seen: Seen) -> Said:
     """The same with faces, and what attackers find in what was drawn."""
-    return drawn(job, seen.of(faces(job.data, job.limit)), DRAWING)
+    pictures, split = job.faces()
+    return drawn(job, seen.of(pictures), split, DRAWING)
 
 
-def drawn(job: Job, source: Clips, config: ReconstructionConfig) -> Said:
+def drawn(job: Job, source: Clips, split: str, config: ReconstructionConfig) -> Said:
     config = replace(config, workers=job.workers)
     fitted = ReconstructionAttack(config).fit(source, seed=job.seed, device=job.device)
-    return fitted.outcomes(source.with_split("test"))
+    return fitted.outcomes(source.with_split(split))
 
 
 def keep(path: Path, said: Said) -> None:
@@ -327,35 +357,53 @@ def _shown(key: str, one: Any) -> str:
     return f"{scale * one.value:.{digits}f} [{low}, {high}]"
 
 
+def run(jobs: Sequence[Job], count: int) -> None:
+    """In processes of their own; while people are looked for, rows that need nobody found are at work."""
+    context = multiprocessing.get_context("spawn")
+    covering = [job for job in jobs if job.covers]
+    with ProcessPoolExecutor(count, context) as pool, ProcessPoolExecutor(count, context) as lookers:
+        futures = [pool.submit(work, job) for job in jobs if not job.covers]
+        if covering:
+            shares = [lookers.submit(look_for_people, jobs[0], n, count) for n in range(count)]
+            looked = sum(share.result() for share in shares)
+            print(f"people and faces looked for in {looked} items", flush=True)
+            futures += [pool.submit(work, job) for job in covering]
+        for future in as_completed(futures):
+            print(future.result() if not future.exception() else f"FAILED {future.exception()!r}", flush=True)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("data", type=Path)
     parser.add_argument("out", type=Path)
-    parser.add_argument("--rows", nargs="+")
+    parser.add_argument(
+        "--rows",
+        nargs="+",
+        help="names; 'candidates' for what may be chosen from; =MODEL; begun in this order",
+    )
+    parser.add_argument("--parts", nargs="+", choices=PARTS, default=list(PARTS))
+    parser.add_argument(
+        "--validate", action="store_true", help="score what settings are chosen by, not the test items"
+    )
     parser.add_argument("--seeds", type=int, nargs="+", default=[0])
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--device", default="auto")
     parser.add_argument("--limit", type=int)
     asked = parser.parse_args()
-    known = list(rows(REAL))
-    chosen = asked.rows or known
-    if unknown := [name for name in chosen if name not in known and not model(name)]:
-        raise SystemExit(f"no rows {', '.join(unknown)}; there are {', '.join(known)}")
+    chosen = asked.rows or list(rows(REAL))
+    chosen = [n for word in chosen for n in (candidates(REAL) if word == "candidates" else [word])]
+    if unknown := [name for name in chosen if name not in known() and not model(name)]:
+        raise SystemExit(f"no rows {', '.join(unknown)}; there are {', '.join(known())}")
     names = (RAW, *chosen)
-    first = Job(asked.data, asked.out, RAW, 0, asked.device, asked.workers, asked.limit)
-    jobs = [replace(first, row=name, seed=seed) for name in names for seed in asked.seeds]
-    with ProcessPoolExecutor(asked.jobs, mp_context=multiprocessing.get_context("spawn")) as pool:
-        if any(job.entry is not None and job.entry.method for job in jobs):
-            shares = [pool.submit(look_for_people, first, n, asked.jobs) for n in range(asked.jobs)]
-            looked = sum(share.result() for share in shares)
-            print(f"people and faces looked for in {looked} items", flush=True)
-        for future in as_completed([pool.submit(work, job) for job in jobs]):
-            print(future.result() if not future.exception() else f"FAILED {future.exception()!r}", flush=True)
+    first = Job(asked.data, asked.out, RAW, 0, asked.device, asked.workers, asked.limit, tuple(asked.parts))
+    first = replace(first, validate=asked.validate)
+    run([replace(first, row=name, seed=seed) for name in names for seed in asked.seeds], asked.jobs)
     text, found = table(names, asked.seeds, first)
-    files.write_json(asked.out / "results.json", {"seeds": asked.seeds, "limit": asked.limit, "rows": found})
+    written = asked.out / ("validation.json" if asked.validate else "results.json")
+    files.write_json(written, {"seeds": asked.seeds, "limit": asked.limit, "rows": found})
     print(text)
 
 

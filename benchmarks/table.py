@@ -277,6 +277,7 @@ def run(name: str, asked: argparse.Namespace) -> dict[str, Any]:
         command = [sys.executable, str(HERE / bench.script), *words]
         command += ["--json", str(kept)] if bench.writes_json else []
         done = subprocess.run(command, cwd=HERE.parent, capture_output=True, text=True, check=False)
+        print(done.stdout, file=sys.stderr, flush=True)
         # a script ends with 1 where a goal is missed: that is for it to say, and the figures are there all the same
         if done.returncode not in (0, 1) or (bench.writes_json and not kept.is_file()):
             last = (done.stderr.strip() or done.stdout.strip()).splitlines()[-1:]
