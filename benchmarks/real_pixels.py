@@ -23,6 +23,7 @@ import argparse
 import json
 import math
 import multiprocessing
+import os
 import sys
 import time
 from collections.abc import Mapping, Sequence
@@ -185,11 +186,13 @@ def found_boxes(job: Job, item: Any) -> list[np.ndarray]:
 def look_for_people(job: Job, first: int, step: int) -> int:
     """Find everybody in every step-th item and keep where they are; boxes of people and of faces alike."""
     import cv2
+    import torch
 
     from videoveil.anonymizers.obfuscate import YoloOnnx, YuNet
     from videoveil.training.clip_batches import Frames
 
     cv2.setNumThreads(1)
+    torch.set_num_threads(1)
     weights, frames = job.data / "weights", Frames()
     detectors = (YoloOnnx(weights / "FastestDet.onnx"), YuNet(weights / "yunet_n_640_640.onnx"))
     everything = [*actions(job.data, job.limit), *faces(job.data, job.limit)]
@@ -361,10 +364,11 @@ def run(jobs: Sequence[Job], count: int) -> None:
     """In processes of their own; while people are looked for, rows that need nobody found are at work."""
     context = multiprocessing.get_context("spawn")
     covering = [job for job in jobs if job.covers]
-    with ProcessPoolExecutor(count, context) as pool, ProcessPoolExecutor(count, context) as lookers:
+    cores = os.cpu_count() or 1
+    with ProcessPoolExecutor(count, context) as pool, ProcessPoolExecutor(cores, context) as lookers:
         futures = [pool.submit(work, job) for job in jobs if not job.covers]
         if covering:
-            shares = [lookers.submit(look_for_people, jobs[0], n, count) for n in range(count)]
+            shares = [lookers.submit(look_for_people, jobs[0], n, cores) for n in range(cores)]
             looked = sum(share.result() for share in shares)
             print(f"people and faces looked for in {looked} items", flush=True)
             futures += [pool.submit(work, job) for job in covering]

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,23 @@ def test_a_model_is_a_row_by_its_folder_and_keeps_its_parts_in_one_folder(tmp_pa
     job = Job(tmp_path, tmp_path, SHIPPED, 0, "cpu", 1, None)
     assert job.place == tmp_path / "seed0" / "=runs-veil-unet"
     assert job.entry is None
+
+
+def test_what_is_chosen_by_is_kept_apart_from_what_is_reported(tmp_path: Path) -> None:
+    job = Job(tmp_path, tmp_path, RAW, 0, "cpu", 1, None)
+    choosing = replace(job, validate=True)
+    assert job.place != choosing.place
+    assert set(real_pixels.SPLITS[False]) == {"test"}
+    assert "test" not in real_pixels.SPLITS[True]
+    assert "train" not in real_pixels.SPLITS[True]
+
+
+def test_rows_that_cover_people_need_somebody_to_look_for_them(tmp_path: Path) -> None:
+    job = Job(tmp_path, tmp_path, RAW, 0, "cpu", 1, None)
+    covering = {name for name in real_pixels.known() if replace(job, row=name).covers}
+    assert covering == {"blacken", "strong blur", "weak blur"}
+    assert not job.covers
+    assert not replace(job, row=SHIPPED).covers
 
 
 def test_figures_stand_beside_their_chance_and_shares_do_not(

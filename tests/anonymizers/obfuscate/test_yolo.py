@@ -7,7 +7,9 @@ import math
 from pathlib import Path
 
 import numpy as np
+import psutil
 import pytest
+import torch
 
 from tests.anonymizers.obfuscate import tiny_onnx
 from videoveil.anonymizers.obfuscate.onnx_model import OnnxModel, pick_engine
@@ -129,6 +131,21 @@ def test_both_engines_agree(tmp_path: Path) -> None:
     file = tiny_onnx.yolo(tmp_path / "tiny.onnx", "yolov5")
     outputs = [OnnxModel(file, engine=engine).run(picture)[0] for engine in ("opencv", "onnxruntime")]  # type: ignore[arg-type]
     np.testing.assert_allclose(outputs[0], outputs[1], atol=1e-4)
+
+
+@pytest.mark.skipif(NO_RUNTIME, reason="onnxruntime (extra 'detect') is not installed")
+def test_a_detector_has_as_many_threads_as_pytorch_not_one_for_every_core(tmp_path: Path) -> None:
+    file = tiny_onnx.yolo(tmp_path / "tiny.onnx", "yolov5")
+    OnnxModel(file, engine="onnxruntime")  # what the library itself starts is there from now on
+    usual, kept = torch.get_num_threads(), []
+    try:
+        for wanted in (1, 4):
+            torch.set_num_threads(wanted)
+            before = psutil.Process().num_threads()
+            kept.append(OnnxModel(file, engine="onnxruntime"))
+            assert psutil.Process().num_threads() - before == wanted - 1  # and the one that calls
+    finally:
+        torch.set_num_threads(usual)
 
 
 def test_identity_changes_with_file_and_settings(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 import cv2
 import numpy as np
+import torch
 
 from videoveil.anonymizers.obfuscate import onnx_file
 from videoveil.errors import CheckpointError, MissingFile, UsageError
@@ -85,6 +86,9 @@ class OnnxModel:
             runtime = _runtime()
             options = runtime.SessionOptions()
             options.log_severity_level = _QUIET
+            # as many threads as PyTorch has here, not one for every core: many workers may each have a detector
+            options.intra_op_num_threads = torch.get_num_threads()
+            options.add_session_config_entry("session.intra_op.allow_spinning", "0")
             return runtime.InferenceSession(data, options, providers=["CPUExecutionProvider"])
         except Exception as error:  # each engine has its own kinds, none of them documented
             raise CheckpointError(f"{self.file}: {self.engine} cannot load it: {error}") from error
