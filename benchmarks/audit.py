@@ -30,8 +30,8 @@ from videoveil import files
 from videoveil.anonymizers.obfuscate.base import Classical
 from videoveil.attacks.attributes import AttackConfig
 from videoveil.audit import registry
+from videoveil.audit.rules import Rules
 from videoveil.audit.run import Result, Settings, audit
-from videoveil.audit.scoring import Rules
 from videoveil.audit.subject import Stores, Subject, open_anonymizer
 from videoveil.data import registry as data
 from videoveil.data import twins

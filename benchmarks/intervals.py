@@ -7,7 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 from scipy import stats
 
-from videoveil.audit.scoring import Drawn, Draws, Estimate, Rules, draw
+from videoveil.audit.draws import Drawn, Draws, Estimate, draw
+from videoveil.audit.rules import Rules
 from videoveil.tasks.outcomes import Outcome
 
 DRAWS = Draws(Rules())

@@ -16,8 +16,8 @@ from tests.tasks.tridet.make import small as small_detector
 from videoveil.audit import registry, utilities
 from videoveil.audit.detections import DetectionOutcome
 from videoveil.audit.registry import Trial
+from videoveil.audit.rules import Rules
 from videoveil.audit.run import Audit, Result, Settings, audit
-from videoveil.audit.scoring import Rules
 from videoveil.audit.subject import DENSE, BlackFrames, Stores, Subject, Untouched
 from videoveil.data.records import Dataset
 from videoveil.tasks.anomaly import AnomalyDetection

@@ -18,9 +18,10 @@ from videoveil.anonymizers.latent import latent
 from videoveil.attacks.membership import MembershipConfig
 from videoveil.attacks.pictures import Lens
 from videoveil.audit import members, registry
+from videoveil.audit.draws import Draws
 from videoveil.audit.registry import Trial
+from videoveil.audit.rules import Rules
 from videoveil.audit.run import Settings, audit
-from videoveil.audit.scoring import Draws, Rules
 from videoveil.audit.subject import Stores, Subject, Untouched
 from videoveil.data.records import Dataset
 from videoveil.tasks.outcomes import RankOutcome

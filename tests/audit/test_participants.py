@@ -16,8 +16,8 @@ from videoveil.attacks.inversion import InversionConfig
 from videoveil.attacks.reconstruction import ReconstructionConfig
 from videoveil.audit import registry
 from videoveil.audit.registry import PARTICIPANTS, Trial, question_of
+from videoveil.audit.rules import Rules
 from videoveil.audit.run import Settings, audit
-from videoveil.audit.scoring import Rules
 from videoveil.audit.subject import WHICH, Stores, Subject, Untouched
 from videoveil.data.records import Dataset
 from videoveil.tasks.action.network import NetworkConfig

@@ -15,8 +15,9 @@ from videoveil.attacks.off_the_shelf import DetectorConfig
 from videoveil.audit import people, registry
 from videoveil.audit.people import PeopleConfig
 from videoveil.audit.registry import Trial
+from videoveil.audit.rules import Rules
 from videoveil.audit.run import Settings, audit
-from videoveil.audit.scoring import Rules, question
+from videoveil.audit.scoring import question
 from videoveil.audit.subject import BlackFrames, Stores, Subject
 from videoveil.data.records import Dataset, Item
 from videoveil.data.theatre.cast import identity

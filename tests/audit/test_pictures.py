@@ -9,8 +9,8 @@ from PIL import Image
 from tests.audit import world
 from videoveil.attacks.reconstruction import ReconstructionConfig
 from videoveil.audit import pictures, registry
+from videoveil.audit.rules import Rules
 from videoveil.audit.run import Pictures, Settings, audit
-from videoveil.audit.scoring import Rules
 from videoveil.audit.subject import BlackFrames, Subject
 from videoveil.data.records import Dataset
 

@@ -22,8 +22,8 @@ from videoveil.anonymizers.obfuscate import Obfuscator
 from videoveil.anonymizers.obfuscate.base import Classical
 from videoveil.audit import registry
 from videoveil.audit.published import publish
+from videoveil.audit.rules import Rules
 from videoveil.audit.run import Settings, audit
-from videoveil.audit.scoring import Rules
 from videoveil.audit.subject import Stores, Subject, open_anonymizer
 from videoveil.data.records import Dataset, Item
 from videoveil.media.reader import open_video

@@ -7,7 +7,7 @@ import pytest
 
 from tests.tasks.make_store import write_store
 from videoveil.audit import risk
-from videoveil.audit.scoring import Rules
+from videoveil.audit.rules import Rules
 from videoveil.audit.subject import Side, Stores, Subject
 from videoveil.data.records import Dataset, Item
 from videoveil.tasks.outcomes import AttributeOutcome

@@ -8,81 +8,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from videoveil.audit.scoring import (
-    Draws,
-    Estimate,
-    Question,
-    Rules,
-    Sides,
-    advantage,
-    draw,
-    question,
-    to_json,
-    verdict,
-    worst,
-)
+from tests.audit.outcomes import IDS, RULES, N, attacker, right, seeds
+from videoveil.audit.draws import Estimate
+from videoveil.audit.rules import Rules
+from videoveil.audit.scoring import Question, Sides, question, to_json, verdict, worst
 from videoveil.errors import UsageError
 from videoveil.tasks.outcomes import AttributeOutcome, MeanOutcome, Outcome, RankOutcome
-
-RULES = Rules(resamples=300)
-N = 60
-IDS = tuple(f"v{i}" for i in range(N))
-TRUTH = np.stack([np.arange(N) % 2, np.arange(N) // 2 % 3 == 0], 1).astype(float)
-
-
-def attacker(*strengths: float, seed: int = 0) -> AttributeOutcome:
-    """Scores that know each attribute so well: 0 nothing, 1 everything."""
-    rng = np.random.default_rng(seed)
-    known = np.array(strengths)
-    scores = known * TRUTH + (1 - known) * rng.random(TRUTH.shape)
-    return AttributeOutcome(("a", "b"), TRUTH, scores, np.arange(N), IDS)
-
-
-def seeds(*strengths: float, count: int = 3, first: int = 0) -> list[AttributeOutcome]:
-    return [attacker(*strengths, seed=first + number) for number in range(count)]
-
-
-def right(
-    share: float, count: int = 3, n: int = N, chance: float = 0.25, metric: str = "top1", letter: str = "v"
-) -> list[MeanOutcome]:
-    values = (np.arange(n) < share * n).astype(float)
-    ids = tuple(f"{letter}{i}" for i in range(n))
-    return [MeanOutcome(metric, ids, np.roll(values, k), np.full(n, chance)) for k in range(count)]
 
 
 def asked(sides: dict[str, Sides], role: Any = "attack", rules: Rules = RULES) -> Question:
     return question("private attributes", role, sides, rules)
 
 
-# --- the bootstrap ------------------------------------------------------------------------------------------
-
-
-def slow_draws(outcomes: Sequence[Any], draws: Draws) -> np.ndarray:
-    """(B,): every draw written out, seed by seed."""
-    found = []
-    for items, taken in zip(draws.items(outcomes[0].items), draws.seeds(len(outcomes))):
-        found.append(np.mean([outcomes[s].measure(items).value for s in taken]))
-    return np.array(found)
-
-
-@pytest.mark.parametrize("outcomes", [seeds(0.5, 0.3), right(0.7)])
-def test_draws_take_seeds_and_items_with_repeats(outcomes: list[Any]) -> None:
-    draws = Draws(Rules(resamples=100), 4)
-    fast, _ = draw(outcomes, draws)
-    assert fast.values == pytest.approx(slow_draws(outcomes, draws))
-    assert fast.value == pytest.approx(np.mean([one.measure().value for one in outcomes]))
-
-
-def test_the_interval_covers_the_truth_as_often_as_it_says() -> None:
-    """The share of heads of a coin of ½, 40 throws: most of 100 intervals have ½ in them."""
-    rng = np.random.default_rng(0)
-    covered = 0
-    for trial in range(100):
-        values = rng.integers(0, 2, N).astype(float)
-        one = MeanOutcome("top1", tuple(f"{trial} {i}" for i in range(N)), values, np.full(N, 0.5))
-        found = draw([one], Draws(RULES, trial))[0].found(Draws(RULES, trial)).score
-        covered += (found.low or 0) <= 0.5 <= (found.high or 0)
-    assert 88 <= covered <= 100
+# --- seeds and draws ------------------------------------------------------------------------------------------
 
 
 def test_seeds_that_differ_widen_the_interval() -> None:
@@ -487,13 +425,3 @@ def test_what_is_shown_and_not_judged_decides_nothing() -> None:
     assert found.attempts[0].raw.chance is None
     assert verdict([found]).privacy == "NOT MEASURABLE"
     assert worst([found]) is None
-
-
-def test_advantage_is_nothing_at_chance_and_one_at_the_top() -> None:
-    assert advantage(np.array([0.3, 1.0]), np.array([0.3, 0.3])) == pytest.approx([0, 1])
-
-
-def test_impossible_rules_are_refused() -> None:
-    for wrong in ({"seeds": 0}, {"max_leakage": 0}, {"margin": 1}, {"level": 1.0}, {"resamples": 3}):
-        with pytest.raises(UsageError):
-            Rules(**wrong)

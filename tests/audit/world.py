@@ -14,8 +14,8 @@ from videoveil.attacks.linear import LinearAttacker
 from videoveil.audit import grid, registry, utilities
 from videoveil.audit.grid import GridConfig
 from videoveil.audit.registry import Answers, Trial
+from videoveil.audit.rules import Rules
 from videoveil.audit.run import Settings
-from videoveil.audit.scoring import Rules
 from videoveil.data.records import Dataset, FrameSpan, Item, Segment
 from videoveil.tasks.action.metrics import Prior
 from videoveil.tasks.targets import Targets

@@ -12,7 +12,8 @@ import pytest
 from PIL import Image
 
 from tests.report.test_page import HOSTILE, Reader
-from videoveil.audit.scoring import Question, Rules, question, to_json, verdict
+from videoveil.audit.rules import Rules
+from videoveil.audit.scoring import Question, question, to_json, verdict
 from videoveil.report.audit_page import audit_page, summary, write
 from videoveil.report.page import render
 from videoveil.tasks.outcomes import AttributeOutcome, MeanOutcome

@@ -16,8 +16,8 @@ import numpy as np
 
 from videoveil.attacks.member_signals import trained
 from videoveil.attacks.membership import LEARNT, UNTRAINED, MembershipAttack, MembershipConfig
+from videoveil.audit.draws import Draws, draw
 from videoveil.audit.risk import EXCHANGES, WORDS, Risk, above, pairs_right
-from videoveil.audit.scoring import Draws, draw
 from videoveil.audit.subject import Subject
 from videoveil.data.records import Item
 from videoveil.tasks.base import Clips, Features

@@ -24,7 +24,8 @@ from typing import Any, Literal
 import numpy as np
 
 from videoveil.attacks.retrieval import blind, cosine, discriminant, hits
-from videoveil.audit.scoring import Rules, Sides
+from videoveil.audit.rules import Rules
+from videoveil.audit.scoring import Sides
 from videoveil.audit.subject import Stores, Subject, Which
 from videoveil.tasks.outcomes import AttributeOutcome
 

@@ -33,9 +33,11 @@ import videoveil
 from videoveil import devices, files
 from videoveil.audit import checks, detections, members, pictures, registry, risk, scoring
 from videoveil.audit.detections import DetectionOutcome
+from videoveil.audit.draws import Draws
 from videoveil.audit.plan import LeftOut, Plan, choose, cost
 from videoveil.audit.registry import Answers, Participant, Trial
-from videoveil.audit.scoring import Draws, Question, Rules, Verdict
+from videoveil.audit.rules import Rules
+from videoveil.audit.scoring import Question, Verdict
 from videoveil.audit.subject import WHICH, Stores, Subject, Which
 from videoveil.errors import AnnotationError, BadItems, Diverged, StoreError, UsageError
 from videoveil.tasks import outcomes

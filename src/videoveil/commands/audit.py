@@ -78,9 +78,9 @@ def audit(
 ) -> None:
     """Attack what an anonymizer gives out, measure what it is still good for, and write a report into OUT."""
     from videoveil.audit import registry
+    from videoveil.audit.rules import Rules
     from videoveil.audit.run import Pictures, Settings
     from videoveil.audit.run import audit as run
-    from videoveil.audit.scoring import Rules
 
     rules = Rules(seeds=seeds, max_leakage=max_leakage, min_utility=min_utility)
     settings = Settings(
