@@ -82,6 +82,7 @@ VARIANTS: dict[str, Variant] = {
     "SPLAVU, budget ×3": Variant(published("splavu-hmdb51", w_budget=3.0), "published"),
     "SPLAVU, moving pairs": Variant(published("splavu-hmdb51", pairs="moving"), "published"),
     "SPLAVU, mixed pairs": Variant(published("splavu-hmdb51", pairs="mixed"), "published"),
+    "SPLAVU, adversaries": Variant(published("splavu-adversaries"), "mechanism", everything=True),
     # the published code's block, started as it was: from a random start, taught the identity
     "released, shuffled": Variant(RELEASED, "released", cross_sample=True),
     "released, label order": Variant(RELEASED, "released", cross_sample=True, order="label order"),
@@ -120,5 +121,8 @@ VARIANTS: dict[str, Variant] = {
     "erase 1/8 + noise .3": Variant(closed(ERASE, floor(0.3)), "ours"),
     "erase 1/8 + quantise 4": Variant(closed(ERASE, Quantise(levels=4)), "ours"),
     "erase 1/8 + rank 64": Variant(replace(learned(ERASE, Rank(64)), name="mechanism"), "ours"),
+    "erase 1/8, adversaries": Variant(
+        replace(recipe("veil-adversaries"), epochs=STEPS, learning_rate=2e-4), "ours"
+    ),
     "erase 1/8, tuned": Variant(replace(recipe("veil-tuned"), epochs=STEPS, learning_rate=2e-4), "ours"),
 }

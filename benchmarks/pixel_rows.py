@@ -341,6 +341,8 @@ def rows(scale: Scale) -> dict[str, Row]:
         "strong blur": Row("classical", method="strong-blur"),
         "weak blur": Row("classical", method="weak-blur"),
         "SPAct": Row("published", published(spact()), anomaly=True),
+        # TeD-SPAD's network with SPAct's objective: which of the two is it?
+        "SPAct, UNet++": Row("published", published(replace(spact(), stages=ted_spad().stages))),
         "TeD-SPAD": Row("published", published(ted_spad()), anomaly=True),
         **{f"penalty, B={b:g}": Row("published", published(penalty(b))) for b in (0.3, 0.5, 0.7, 0.9)},
         "VITA, told": Row("published", published(vita()), told=True),

@@ -142,8 +142,9 @@ def watcher(demo: Demo, source: Features) -> Evaluate:
     clips = rows(source, ("action",), AttackConfig(input="clip"), action)
 
     def held_out(anonymizer: LatentAnonymizer, part: Rows, y: np.ndarray) -> AttributeReport | ClassReport:
+        where = next(anonymizer.parameters()).device
         with torch.inference_mode():
-            x = anonymizer(torch.from_numpy(part.x)).numpy()
+            x = anonymizer(torch.from_numpy(part.x).to(where)).cpu().numpy()
         learn, ask = split(len(x), 0.2, demo.seed, part.videos)
         return attacker("linear").fit(x[learn], y[learn]).report(x[ask], y[ask])
 

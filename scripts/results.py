@@ -41,6 +41,7 @@ PIXEL = {
     "strong blur": "strong blur of people",
     "weak blur": "weak blur of people",
     "SPAct": "SPAct",
+    "SPAct, UNet++": "SPAct with TeD-SPAD's network",
     "TeD-SPAD": "TeD-SPAD",
     "penalty, B=0.3": "penalty, B = .3",
     "penalty, B=0.5": "penalty, B = .5",

@@ -69,6 +69,25 @@ def test_the_attacker_that_does_best_counts(tmp_path: Path) -> None:
     assert score.headline.chance == pytest.approx((0.5 + 6 / 20) / 2, abs=0.06)
 
 
+def test_who_has_learnt_from_raw_features_only_is_fooled_by_what_a_fresh_attacker_finds(
+    tmp_path: Path,
+) -> None:
+    """Published features with the sign of the telling dimension turned."""
+    raw = store(tmp_path / "raw", signal=5.0)
+    turned = store(tmp_path / "turned", signal=-5.0)
+    train, test = Features(turned, split="train"), Features(turned, split="test")
+    fresh = AttributeAttack(QUICK).fit(train, device="cpu").score(test)
+    config = replace(QUICK, knowledge="raw")
+    knowing = AttributeAttack(config, raw=Features(raw, split="train"))
+    fooled = knowing.fit(train, device="cpu").score(test)
+    seeing = knowing.fit(train, device="cpu").score(Features(raw, split="test"))
+    assert fresh.per_class["tall"]["ap"] > 0.9  # type: ignore[operator]
+    assert fooled.per_class["tall"]["ap"] < 0.6  # type: ignore[operator]
+    assert seeing.per_class["tall"]["ap"] > 0.9  # type: ignore[operator]
+    with pytest.raises(UsageError, match="give the raw features"):
+        AttributeAttack(config).fit(train, device="cpu")
+
+
 def test_features_without_a_signal_are_near_chance(tmp_path: Path) -> None:
     made = store(tmp_path / "s", signal=0.0)
     score = (

@@ -29,6 +29,8 @@ CONFIGS: dict[str, Any] = {
     "action-network": NetworkConfig(encoder="tiny", clips=1, **SMALL),
     "features-static": AttackConfig(input="static", kinds=("linear",)),
     "features-moving": AttackConfig(input="clip", kinds=("linear",)),
+    "features-static-raw": AttackConfig(input="static", kinds=("linear",), knowledge="raw"),
+    "features-moving-raw": AttackConfig(input="clip", kinds=("linear",), knowledge="raw"),
     "grid": world.GRID,
     "frames": FrameConfig(networks=("tiny@own",), frames=1, per_video=1, **SMALL),
     "frames-raw": FrameConfig(networks=("tiny@own",), frames=1, per_video=1, knowledge="raw", **SMALL),

@@ -23,5 +23,9 @@ class Derived:
             self._kept[name] = (versions, compute())
         return self._kept[name][1]
 
+    def forget(self) -> None:
+        """Nothing is kept: tensors have changed in a way that their versions do not tell, such as a replayed graph."""
+        self._kept.clear()
+
     def __reduce__(self) -> tuple[type[Derived], tuple[()]]:
         return Derived, ()

@@ -151,6 +151,10 @@ class LatentAnonymizer(Published):
             return [_doubled(stage) for stage in self.stages]
         return self._derived.get("double", self, lambda: [_doubled(stage) for stage in self.stages])
 
+    def weights_changed(self) -> None:
+        """To be called where weights were changed behind PyTorch's back: a replayed graph, or through `.data`."""
+        self._derived.forget()
+
     def _parts(self) -> list[Stage]:
         return [stage for stage in self.stages if isinstance(stage, Stage)]
 

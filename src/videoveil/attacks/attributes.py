@@ -2,6 +2,8 @@
 
 The score is that of the attacker that does best. `input` says what it sees: moving clips of a video, or single frames
 tiled to static clips, which is the published protocol. An anonymizer must be judged by the worse of the two.
+`knowledge`: "fresh" attackers learn from what was published; "raw" ones have learnt from raw features (the task's
+`raw`) and look at published ones as they are.
 
 Shapes: m rows, width d, k attributes.
 """
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
     from videoveil.attacks.base import FittedAttacker
 
 Input = Literal["clip", "static"]
+Knowledge = Literal["fresh", "raw"]
 Labels = Callable[[Item], Mapping[str, int] | None]  # attributes of an item; None: nothing is known
 
 PREVALENCE = "a random order of the rows: the share of rows with the attribute"
@@ -42,10 +45,12 @@ class AttackConfig:
     input: Input = "clip"
     kinds: tuple[str, ...] = SUITE
     validation: float = 0.2  # share of the training videos that epochs and strengths are chosen on
+    knowledge: Knowledge = "fresh"
 
     def __post_init__(self) -> None:
-        if self.input not in get_args(Input):
-            raise UsageError(f"input={self.input!r}: choose one of {', '.join(get_args(Input))}")
+        for name, known in (("input", get_args(Input)), ("knowledge", get_args(Knowledge))):
+            if getattr(self, name) not in known:
+                raise UsageError(f"{name}={getattr(self, name)!r}: choose one of {', '.join(known)}")
         for kind in self.kinds:
             attacker(kind)
         if not self.kinds or not 0 < self.validation < 1:
@@ -103,6 +108,7 @@ class AttributeAttack:
 
     config: AttackConfig = field(default_factory=AttackConfig)
     labels: Labels = own_attributes
+    raw: Features | None = None  # of the same videos, for attackers who know raw features
     name: ClassVar[str] = "attributes"
     role: ClassVar[Role] = "attack"
 
@@ -117,7 +123,7 @@ class AttributeAttack:
         fabric: Fabric | None = None,
     ) -> FittedAttack:
         """Train every attacker. They take seconds: an interrupted attack begins again, to the same result."""
-        train = as_features(train, "this attack")
+        train = self._lesson(as_features(train, "this attack"))
         items = [entry.item for entry in train.items()]
         names = tuple(sorted({name for item in items for name in self.labels(item) or {}}))
         if not names:
@@ -135,6 +141,20 @@ class AttributeAttack:
         if run is not None:
             made.save(run / "attack.json")
         return made
+
+    def _lesson(self, published: Features) -> Features:
+        """What the attackers learn from."""
+        if self.config.knowledge == "fresh":
+            return published
+        if self.raw is None:
+            raise UsageError("knowledge='raw': give the raw features of the training videos as `raw`")
+        widths = [int(one.store.encoder["width"]) for one in (self.raw, published)]
+        if widths[0] != widths[1]:
+            raise UsageError(
+                f"knowledge='raw': raw features are {widths[0]} wide, published ones {widths[1]}; "
+                "who knows the ones cannot look at the others"
+            )
+        return self.raw
 
     def load(self, source: str | Path) -> FittedAttack:
         raise UsageError(

@@ -101,7 +101,8 @@ class Participant:
 
 
 def _on_features(trial: Trial, config: AttackConfig) -> Answers:
-    task = AttributeAttack(config, trial.subject.labels)
+    raw = trial.features(trial.subject.train, "raw") if config.knowledge == "raw" else None
+    task = AttributeAttack(config, trial.subject.labels, raw=raw)
     fitted = task.fit(
         trial.features(trial.subject.train), seed=trial.seed, device="cpu", progress=trial.progress
     )
@@ -364,6 +365,28 @@ PARTICIPANTS = (
         0.6,
         _on_features,
         _same(AttackConfig(input="clip")),
+        needs.attributes,
+    ),
+    Participant(
+        "features-static-raw",
+        "has learnt to guess attributes from raw features of single frames, and looks at anonymized ones as they are",
+        ATTRIBUTES,
+        "attack",
+        "features",
+        0.3,
+        _on_features,
+        _same(AttackConfig(input="static", knowledge="raw")),
+        needs.attributes,
+    ),
+    Participant(
+        "features-moving-raw",
+        "has learnt to guess attributes from raw features of moving clips, and looks at anonymized ones as they are",
+        ATTRIBUTES,
+        "attack",
+        "features",
+        0.3,
+        _on_features,
+        _same(AttackConfig(input="clip", knowledge="raw")),
         needs.attributes,
     ),
     Participant(

@@ -152,6 +152,7 @@ class LatentLoop:
         with self._own_randomness(epoch):
             terms = self._terms(epoch)
         values = terms.double().cpu()  # waits for the device: from here on the epoch is done
+        self.anonymizer.weights_changed()
         self._require_finite(values, epoch)
         spent = self.history[-1]["seconds"] if self.history else 0.0
         record = {"epoch": epoch, **dict(zip(COLUMNS, values.mean(0).tolist()))}
