@@ -156,7 +156,7 @@ def anonymize(job: Job, chosen: LatentRecipe) -> None:
             bytes([job.seed % 256]) * 32
         )  # so that a run can be repeated; never do so with real data
     for twin in (ACTIONS, WALKS):
-        through(job.raw_store(twin), job.store(twin), made, device="cpu")
+        through(job.raw_store(twin), job.store(twin), made, labels=True, device="cpu")
 
 
 def action(job: Job) -> dict[str, Any]:

@@ -132,7 +132,8 @@ def fit(job: Job) -> str:
         anonymizer = LatentAnonymizer.from_pretrained(job.place / "run")
     keyed(anonymizer, job.seed)
     for twin in TWINS.values():
-        anonymize(raw_store(job, twin), job.place / f"{twin}-features", anonymizer, device="cpu")
+        out = job.place / f"{twin}-features"
+        anonymize(raw_store(job, twin), out, anonymizer, labels=True, device="cpu")
     return "anonymized"
 
 

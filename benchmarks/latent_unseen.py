@@ -67,7 +67,7 @@ def anonymized(job: Job, raw: FeatureStore, out: Path) -> FeatureStore:
     variant = VARIANTS[job.variant]
     fit(variant.recipe, {"action": Half(raw, split="train")}, out / "run", seed=job.seed, device="cpu")
     anonymizer = keyed(LatentAnonymizer.from_pretrained(out / "run"), job.seed)
-    anonymize(raw.root, out / "store", anonymizer, device="cpu")
+    anonymize(raw.root, out / "store", anonymizer, labels=True, device="cpu")
     return FeatureStore.open(out / "store")
 
 

@@ -23,7 +23,7 @@ SURFACE = {
         "--inner --json --keep-empty --keep-partial --key --latency --overwrite --preset --report --size "
         "--with"
     ),
-    "anonymize-features": "out store --anonymizer --batch --device --json --key",
+    "anonymize-features": "out store --anonymizer --batch --device --json --key --labels",
     "audit": (
         "source --anonymized --anonymizer --budget --cache --detector --device --encoder --json --key --labels "
         "--max-leakage --min-utility --only --option --out --pictures --raw --seed --seeds --show-raw "
@@ -62,7 +62,7 @@ SURFACE = {
         "--memory-mb --model --port --proxy --queue --requests-per-minute --threads --tokens "
         "--uploads-per-minute"
     ),
-    "train": "recipe --data --device --features --json --option --out --seed --set --split",
+    "train": "recipe --data --device --encoder --features --json --option --out --seed --set --split --weights",
     "train-task": (
         "task --anonymizer --cut --data --dataset --device --eight-bit --features --json --option --out "
         "--preset --seed --set --split"

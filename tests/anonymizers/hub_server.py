@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import re
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -25,6 +26,9 @@ class Hub:
     commits: list[dict[str, Any]] = field(default_factory=list)
     tokens: set[str | None] = field(default_factory=set)
     refuse: bool = False
+    secret: str | None = None  # where it is set, nothing is given out to who does not send it
+    revisions: set[str] = field(default_factory=lambda: {"main", COMMIT})  # that it has
+    asked: list[str] = field(default_factory=list)  # revisions, in the order of asking
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -72,15 +76,15 @@ class _Handler(BaseHTTPRequestHandler):
         self._file(with_body=True)
 
     def _file(self, *, with_body: bool) -> None:
-        content = self.hub.files.get(
-            self.path.lstrip("/").replace("/resolve/main/", "/").replace(f"/resolve/{COMMIT}/", "/")
-        )
-        if content is None:
-            self.send_response(404)
-            self.send_header("X-Error-Code", "EntryNotFound")
-            self.send_header("X-Repo-Commit", COMMIT)
-            self.send_header("Content-Length", "0")
-            self.end_headers()
+        if self.hub.secret is not None and self.headers.get("Authorization") != f"Bearer {self.hub.secret}":
+            self._missing(401, "RepoNotFound")
+            return
+        found = re.fullmatch(r"/(.+)/resolve/([^/]+)/(.+)", self.path)
+        repository, revision, name = found.groups() if found else ("", "", "")
+        self.hub.asked.append(revision)
+        content = self.hub.files.get(f"{repository}/{name}")
+        if content is None or revision not in self.hub.revisions:
+            self._missing(404, "EntryNotFound" if revision in self.hub.revisions else "RevisionNotFound")
             return
         self.send_response(200)
         self.send_header("ETag", f'"{hashlib.sha256(content).hexdigest()}"')
@@ -89,6 +93,13 @@ class _Handler(BaseHTTPRequestHandler):
         self.end_headers()
         if with_body:
             self.wfile.write(content)
+
+    def _missing(self, status: int, code: str) -> None:
+        self.send_response(status)
+        self.send_header("X-Error-Code", code)
+        self.send_header("X-Repo-Commit", COMMIT)
+        self.send_header("Content-Length", "0")
+        self.end_headers()
 
     def _json(self, status: int, value: Any) -> None:
         body = json.dumps(value).encode()

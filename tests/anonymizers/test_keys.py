@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from videoveil.anonymizers import NoiseKey
-from videoveil.anonymizers.keys import FreshNoise, KeyedNoise, normals, row_contents
+from videoveil.anonymizers.keys import FreshNoise, KeyedNoise, clip_contents, normals, row_contents
 from videoveil.errors import UsageError
 
 SECRET = bytes(range(32))
@@ -145,3 +145,23 @@ def test_a_key_does_not_show_and_can_be_copied_in_memory() -> None:
     for twin in (copy.deepcopy(KEY), pickle.loads(pickle.dumps(KEY))):
         assert twin.seed("a", b"b") == KEY.seed("a", b"b")
     assert NoiseKey.generate().fingerprint() != NoiseKey.generate().fingerprint()
+
+
+# --- names of clips ---------------------------------------------------------------------------------------------
+
+
+def test_a_clip_is_named_by_its_own_pixels_whatever_comes_with_it_and_however_they_are_written() -> None:
+    pixels = torch.randint(
+        0, 256, (5, 3, 2, 4, 4), dtype=torch.uint8, generator=torch.Generator().manual_seed(0)
+    )
+    names = clip_contents(pixels)
+    assert len(set(names)) == 5
+    assert clip_contents(pixels[[3, 1]]) == [names[3], names[1]]
+    for floats in (pixels / 255, (pixels / 255).double(), pixels / 255 + 1e-4 * (pixels < 200)):
+        assert clip_contents(floats) == names
+    mixed = pixels / 255
+    mixed[0] = 3 * mixed[0] - 1  # one clip out of [0, 1] does not change how another one is named
+    assert clip_contents(mixed)[1:] == names[1:]
+    assert clip_contents(mixed)[0] != names[0]
+    assert clip_contents(pixels.flatten(1)) != names  # the same bytes in another shape
+    assert clip_contents(-torch.zeros(1, 3) - 5 * torch.eye(1, 3)) == clip_contents(-5 * torch.eye(1, 3))

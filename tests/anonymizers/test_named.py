@@ -35,6 +35,22 @@ def test_those_that_ask_a_detector_follow_people(name: str, fail_closed: bool) -
     assert np.array_equal(covered[:, 24:], image[:, 24:])
 
 
+def test_fail_closed_by_name_gives_nobody_up() -> None:
+    class Blinks:
+        name, covers = "blinks", "people"
+
+        def __init__(self) -> None:
+            self.asked = 0
+
+        def boxes(self, image: np.ndarray) -> np.ndarray:
+            self.asked += 1
+            return PERSON.boxes(image)[: int(self.asked <= 10)]
+
+    image = np.full((24, 32, 3), 200, np.uint8)
+    made = open_anonymizer("blacken-people", detector=Blinks(), fail_closed=True)  # type: ignore[arg-type]
+    assert [frame.any() for frame in made.frames([image] * 70)] == [True] * 10 + [False] * 60
+
+
 def test_a_run_folder_is_opened(tmp_path: Path) -> None:
     network = pixel(UNet(width=4))
     network.save_pretrained(tmp_path / "run")

@@ -22,8 +22,10 @@ from videoveil.anonymizers import (
     NotExportable,
     Rank,
     latent,
+    pixel,
 )
-from videoveil.errors import CheckpointError
+from videoveil.anonymizers.pixel import UNet
+from videoveil.errors import CheckpointError, UsageError
 
 from .hub_server import COMMIT, Hub, serving
 from .pipelines import ALL, KEY, WHOLE, WIDTH, features, fitted
@@ -149,6 +151,29 @@ def test_what_is_published_is_the_saved_folder_and_comes_back(hub: Hub, tmp_path
     for source in ("veil/small", "hub:veil/small"):
         twin = LatentAnonymizer.from_pretrained(source, key=KEY)
         assert torch.equal(twin(x, static=x), anonymizer(x, static=x))
+
+
+@pytest.mark.parametrize("kind", ["latent", "pixel"])
+def test_what_was_published_in_private_is_fetched_with_a_token_and_by_revision(hub: Hub, kind: str) -> None:
+    anonymizer = latent(WIDTH, Rank(3)) if kind == "latent" else pixel(UNet(width=4))
+    anonymizer.push_to_hub("veil/private", private=True, token="not a real token")
+    hub.secret, whole = "not a real token", type(anonymizer)
+    with pytest.raises(CheckpointError, match=r"hub:veil/private: could not be fetched[\s\S]*the token"):
+        whole.from_pretrained("veil/private")
+    assert hub.asked == []
+    hub.revisions.add("v1")
+    twin = whole.from_pretrained("veil/private", token="not a real token", revision="v1")
+    assert twin.content_hash() == anonymizer.content_hash()
+    assert hub.asked[0] == "v1"
+    assert set(hub.asked) == {"v1", COMMIT}  # the weights are of the commit that the configuration is of
+    with pytest.raises(CheckpointError, match=r"veil/private at v2: could not be fetched"):
+        whole.from_pretrained("veil/private", token="not a real token", revision="v2")
+
+
+def test_a_folder_has_no_revision(tmp_path: Path) -> None:
+    latent(WIDTH, Rank(3)).save_pretrained(tmp_path)
+    with pytest.raises(UsageError, match=r"is a folder, which has no revision='v1'"):
+        LatentAnonymizer.from_pretrained(tmp_path, revision="v1")
 
 
 def test_what_must_not_export_is_not_published(hub: Hub) -> None:

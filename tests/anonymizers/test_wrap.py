@@ -8,6 +8,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from tests.encoders.helpers import small
 from videoveil.anonymizers import (
     MLP,
     Attention,
@@ -15,17 +16,21 @@ from videoveil.anonymizers import (
     EncoderReference,
     LatentAnonymizer,
     LatentConfig,
+    Noise,
+    NoiseKey,
     NotExportable,
     Rank,
     ShapeMismatch,
     StageConfig,
     StaticResidual,
+    Veiled,
     Withheld,
     latent,
     wrap,
 )
 from videoveil.encoders import Encoder, create
 from videoveil.errors import UsageError
+from videoveil.features.tokens import NotMeanPooled
 
 
 @pytest.fixture(scope="module")
@@ -54,6 +59,53 @@ class Own(nn.Module):
     def forward(self, clips: Tensor) -> Tensor:
         features: Tensor = self.layer(clips.mean((2, 3, 4)))
         return features
+
+
+class Layers(nn.Module):
+    """Products whose last bits depend on how many rows there are, as in every real network."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(3)
+        self.layers = nn.Sequential(nn.Linear(768, 512), nn.ReLU(), nn.Linear(512, 32))
+
+    def forward(self, clips: Tensor) -> Tensor:
+        features: Tensor = self.layers(clips.flatten(1))
+        return features
+
+
+@pytest.fixture
+def noisy() -> Veiled:
+    hidden = latent(32, Noise(0.3, learned=False), key=NoiseKey(b"only for the tests of wrapping"))
+    hidden.fit_from(torch.randn(64, 32, generator=torch.Generator().manual_seed(0)))
+    return wrap(Layers(), hidden)
+
+
+def test_noise_does_not_depend_on_the_batch_and_cannot_be_averaged_off(noisy: Veiled) -> None:
+    clips = torch.rand(40, 3, 4, 8, 8, generator=torch.Generator().manual_seed(1))
+    alone = noisy(clips[:1])[0]
+    assert (alone - noisy.encoder(clips[:1])[0]).norm() > 0.1  # there is noise
+    others = torch.randperm(39, generator=torch.Generator().manual_seed(2)) + 1
+    for size in range(2, 41):
+        assert torch.allclose(noisy(clips[:size])[0], alone, rtol=0, atol=1e-6), size
+        mixed = torch.cat((clips[others[: size - 1]], clips[:1]))  # in another place, beside others
+        assert torch.allclose(noisy(mixed)[-1], alone, rtol=0, atol=1e-6), size
+
+
+def test_noise_is_named_by_the_pixels_or_by_what_the_caller_says(noisy: Veiled) -> None:
+    clips = torch.rand(2, 3, 4, 8, 8, generator=torch.Generator().manual_seed(1))
+
+    def noise(clips: Tensor, content: list[str] | None = None) -> Tensor:
+        return noisy(clips, content=content) - noisy.encoder(clips)
+
+    first, second = noise(clips)
+    assert not torch.allclose(first, second, atol=1e-3)
+    rounded = (clips * 255).round() / 255
+    assert torch.allclose(noise(rounded), noise(clips), atol=1e-5)  # the same bytes are the same clip
+    assert not torch.allclose(noise(clips + 4.0)[0], first, atol=1e-3)
+    named = noise(clips, ["one video", "one video"])
+    assert torch.allclose(named[0], named[1], atol=1e-5)
+    assert not torch.allclose(named[0], first, atol=1e-3)
 
 
 def test_clips_in_anonymized_features_out(encoder: Encoder, clips: Tensor) -> None:
@@ -102,6 +154,15 @@ def test_static_features_are_made_from_the_clips_own_frames(encoder: Encoder, cl
 def test_another_width_is_refused(encoder: Encoder) -> None:
     with pytest.raises(ShapeMismatch, match=r"tiny gives features of width 256, the anonymizer takes 64"):
         wrap(encoder, latent(64, Rank(4)))
+
+
+@pytest.mark.parametrize("name", ["videomae.b", "mvit.v2-s"])
+def test_temporal_tokens_of_an_encoder_whose_vector_is_not_their_mean_are_refused(name: str) -> None:
+    other = small(name)
+    with pytest.raises(NotMeanPooled, match=r"vector is not the mean of its tokens .*tokens='clip'"):
+        wrap(other, latent(other.width, Rank(4), tokens="temporal"))
+    wrap(other, latent(other.width, Rank(4)))
+    wrap(small(name, pool="mean"), latent(other.width, Rank(4), tokens="temporal"))
 
 
 def test_another_encoder_is_refused_unless_insisted_on(encoder: Encoder, clips: Tensor) -> None:

@@ -12,7 +12,7 @@ from tests.attacks.pictures import Changed, people
 from videoveil.attacks.pictures import Answers, HeldOut, Lens, ahead, item_truth, veiled
 from videoveil.features.pixels import PixelVeil
 from videoveil.media.reader import open_video
-from videoveil.media.transforms import preset
+from videoveil.media.transforms import looks
 from videoveil.training import seeds
 from videoveil.training.clip_batches import Frames
 
@@ -34,7 +34,10 @@ def test_views_lie_inside_the_video_and_are_as_many_as_asked_for(
     assert all(middle in clip.indices for middle, clip in zip(lens.middles(total), places, strict=True))
 
 
-@pytest.mark.parametrize("lens", [Lens(1, 1, 12, "ted-spad-test", 3), Lens(4, 2, 12, "spact-test", 2)])
+@pytest.mark.parametrize(
+    "lens",
+    [Lens(1, 1, 12, "ted-spad-test", 3), Lens(4, 2, 12, "spact-test", 2), Lens(2, 1, 12, "around", 7)],
+)
 def test_pictures_are_the_test_transform_of_the_frames(
     tmp_path_factory: pytest.TempPathFactory, lens: Lens
 ) -> None:
@@ -42,8 +45,15 @@ def test_pictures_are_the_test_transform_of_the_frames(
     found = lens.pictures(item, Frames())
     with open_video(item.path) as video:
         frames = np.stack([frame.image for frame in video.frames()])
-    for view, clip in zip(found, lens.places(len(frames)), strict=True):
-        assert torch.equal(view, preset(lens.test, 12).evaluate(frames[list(clip.indices)]))
+    ways = looks(lens.test, 12)
+    for n, (view, clip) in enumerate(zip(found, lens.places(len(frames)), strict=True)):
+        assert torch.equal(view, ways[n % len(ways)].evaluate(frames[list(clip.indices)]))
+
+
+def test_looking_around_takes_five_views_at_least_also_of_a_still_picture() -> None:
+    assert len(Lens(1, 1, 8, "around", 2).places(30)) == 5
+    assert len(Lens(1, 1, 8, "around", 2).places(1)) == 5
+    assert len(Lens(1, 1, 8, "around", 9).places(30)) == 9
 
 
 def test_held_out_views_are_veiled_once_where_there_is_room_and_otherwise_every_time() -> None:

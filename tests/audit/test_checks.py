@@ -28,6 +28,15 @@ def test_attributes_that_cannot_be_asked_for_are_left_out_with_their_reasons(tmp
     assert "rare: 2 items of split 'train' have one of its values; at least 4 are needed" in reasons
 
 
+def test_attributes_of_few_people_are_left_out_however_many_videos_there_are(tmp_path: Path) -> None:
+    made = data(tmp_path, 48)
+    few = tuple(dataclasses.replace(item, subject=f"p{n % 6}") for n, item in enumerate(made.items))
+    subject, reasons = prepared(Subject.of(dataclasses.replace(made, items=few), Untouched()), 10)
+    assert not subject.known(subject.dataset.items[0])
+    assert any(reason.startswith("even: 3 people in the test videos") for reason in reasons)
+    assert any("test videos are of 6 people only" in reason for reason in reasons)
+
+
 def test_one_action_only_is_stated(tmp_path: Path) -> None:
     _, reasons = prepared(Subject.of(data(tmp_path, action="a"), Untouched()), 10)
     assert any("all videos are of one action (a)" in reason for reason in reasons)

@@ -54,3 +54,15 @@ def test_what_keeps_actions_from_being_detected_is_said() -> None:
     part = {"v1": {"clip": (Fraction(0), Fraction(1))}}
     assert "1 items of split 'train' are parts" in needs.segments(subject(**part))
     assert "does not list its classes" in needs.segments(subject(classes=()))
+
+
+def test_what_keeps_actions_from_being_recognised_is_said() -> None:
+    kinds = {f"v{n}": {"action": ("run", "jump")[n % 2]} for n in range(8)}
+    assert needs.actions(subject(**kinds)) == ""
+    assert "no item of split 'train' has an action label" in needs.actions(subject())
+    for first, word in ((0, "training"), (4, "test")):
+        same = {f"v{n}": {"action": "run"} for n in range(first, first + 4)}
+        reason = f"all {word} videos with an action label are of one class (run)"
+        assert needs.actions(subject(**{**kinds, **same})) == reason
+    some = {"v5": {"action": None}, "v7": {"action": None}}  # that some are not labelled is no second class
+    assert "one class (run)" in needs.actions(subject(**{**kinds, **some}))

@@ -2,19 +2,38 @@ from __future__ import annotations
 
 import dataclasses
 import shutil
+from collections.abc import Mapping
 from fractions import Fraction
+from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import av
 import numpy as np
 import pytest
+import torch
+from torch import Tensor
 
 from tests.audit import world
 from tests.media.make import encode
-from videoveil.audit.pairs import compare, open_pairs, require_apart
+from videoveil.anonymizers.obfuscate.base import Classical
+from videoveil.audit import pairs
+from videoveil.audit.pairs import (
+    check,
+    compare,
+    exchangeable,
+    open_pairs,
+    require_apart,
+    require_no_raw,
+    told,
+)
+from videoveil.audit.published import publish
 from videoveil.audit.run import audit
-from videoveil.audit.subject import Subject, Untouched
+from videoveil.audit.subject import Subject, Untouched, open_anonymizer
 from videoveil.data.records import Dataset, Item
+from videoveil.data.theatre.cast import identity
+from videoveil.data.theatre.playwright import trimmed
+from videoveil.data.twins.film import MP4, shoot
 from videoveil.errors import AnnotationError, BadItems, MissingItems, UsageError
 
 
@@ -209,3 +228,163 @@ def test_parts_of_one_file_and_splits_that_nobody_looks_at_are_no_copies(tmp_pat
     again = dataclasses.replace(first, id="d", split="test")
     with pytest.raises(BadItems, match=r"a \(train\) = d \(test\)"):
         require_apart(Subject.of(Dataset("parts", tmp_path, (first, again)), Untouched()))
+
+
+# --- names that were mixed up ---
+
+
+def test_raw_files_under_the_names_of_others_are_refused_and_listed(source: Dataset, copied: Path) -> None:
+    for one, other in (("v00", "v08"), ("v05", "v13")):
+        first, second = copied / f"{one}.mp4", copied / f"{other}.mp4"
+        first.rename(copied / "spare")
+        second.rename(first)
+        (copied / "spare").rename(second)
+    with pytest.raises(BadItems, match=r"4 of 28 .* byte for byte; name every") as error:
+        open_pairs(str(source.root), copied)
+    assert "v05: is the raw video of v13" in error.value.offenders
+    assert len(error.value.offenders) == 4
+
+
+def test_raw_files_that_are_there_twice_may_stand_for_each_other(tmp_path: Path) -> None:
+    paths = [encode(tmp_path / f"{name}.mp4", count=4) for name in "abc"]  # all alike
+    made = Dataset("same", tmp_path, tuple(Item(path.stem, path, "test") for path in paths))
+    require_no_raw(made, dataclasses.replace(made, items=made.items[::-1]))
+
+
+class Inverted(Classical):
+    """Colours of a negative, each in the place of another."""
+
+    kind = "inverted"
+
+    def transform_frames(self, frames: Tensor) -> Tensor:
+        return 255 - frames.flip(-3)
+
+    def settings(self) -> Mapping[str, Any]:
+        return {}
+
+
+class Coded(Inverted):
+    """The same pictures in another file."""
+
+    kind = "coded again"
+
+    def transform_frames(self, frames: Tensor) -> Tensor:
+        return frames.clone()
+
+
+class Noise(Inverted):
+    """Other noise in every frame."""
+
+    kind = "noise"
+
+    def transform_frames(self, frames: Tensor) -> Tensor:
+        own = torch.Generator().manual_seed(int(frames.long().sum()))
+        return torch.randint(0, 256, frames.shape, generator=own).to(frames.dtype)
+
+
+ACTORS = 14
+TELLING = ("coded", "blur", "weak-blur", "downsample:8", "veil-pixel", "inverted")
+SILENT = ("black", "noise")
+
+
+@pytest.fixture(scope="module")
+def theatre(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
+    root = tmp_path_factory.mktemp("theatre")
+    items = []
+    for n in range(ACTORS):
+        play = trimmed(
+            "pairs", n, action=("walk", "wave", "squat")[n % 3], person=identity(0, n % 5), frames=20
+        )
+        path = root / f"a{n:02d}.mp4"
+        shoot(play, path, MP4)
+        items.append(Item(path.stem, path, "test"))
+    return Dataset("theatre", root, tuple(items))
+
+
+@pytest.fixture(scope="module")
+def veiled(theatre: Dataset, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Dataset]:
+    """What anonymizers make of the films, by their names."""
+    own = {"coded": Coded, "inverted": Inverted, "noise": Noise}
+    return {
+        name: publish(
+            theatre,
+            own[name]() if name in own else open_anonymizer(name),
+            tmp_path_factory.mktemp("veiled"),
+            device="cpu",
+        )
+        for name in (*TELLING, *SILENT)
+    }
+
+
+def mixed(made: Dataset, places: slice = slice(None)) -> Dataset:
+    """With the files of the next one in the place of its own."""
+    paths = [item.path for item in made.items]
+    paths[places] = [*paths[places][1:], paths[places][0]]
+    items = tuple(dataclasses.replace(item, path=path) for item, path in zip(made.items, paths))
+    return dataclasses.replace(made, items=items)
+
+
+@pytest.mark.parametrize("name", [*TELLING, *SILENT])
+def test_what_any_anonymizer_makes_of_a_video_is_taken_for_its_own(
+    name: str, theatre: Dataset, veiled: dict[str, Dataset]
+) -> None:
+    assert check(theatre, veiled[name]) == ()
+
+
+@pytest.mark.parametrize("name", TELLING)
+def test_names_that_were_mixed_up_are_refused_with_what_the_videos_look_like(
+    name: str, theatre: Dataset, veiled: dict[str, Dataset]
+) -> None:
+    with pytest.raises(BadItems, match=r"show what another raw video shows .* name every") as error:
+        check(theatre, mixed(veiled[name]))
+    assert len(error.value.offenders) > ACTORS // 2
+    for line in error.value.offenders:
+        one, _, rest = line.partition(": looks like ")
+        assert int(rest[1:3]) == (int(one[1:]) + 1) % ACTORS
+
+
+@pytest.mark.parametrize("name", SILENT)
+def test_where_nothing_is_left_to_go_by_nothing_is_said_of_names(
+    name: str, theatre: Dataset, veiled: dict[str, Dataset]
+) -> None:
+    assert check(theatre, mixed(veiled[name])) == ()
+
+
+def test_a_part_of_the_names_is_enough_and_a_single_exchange_is_not(
+    theatre: Dataset, veiled: dict[str, Dataset]
+) -> None:
+    with pytest.raises(BadItems, match=f"5 of {ACTORS} anonymized videos"):
+        check(theatre, mixed(veiled["weak-blur"], slice(2, 7)))
+    assert check(theatre, mixed(veiled["weak-blur"], slice(2, 4))) == ()
+
+
+def test_videos_of_other_films_are_not_taken_for_names_that_were_mixed_up(
+    theatre: Dataset, tmp_path: Path
+) -> None:
+    """Some film is always the nearest; that alone is no likeness."""
+    items = []
+    for n in range(ACTORS):
+        play = trimmed("others", n, action="walk", person=identity(1, n), frames=20)
+        shoot(play, tmp_path / f"o{n:02d}.mp4", MP4)
+        items.append(Item(f"a{n:02d}", tmp_path / f"o{n:02d}.mp4", "test"))
+    assert check(theatre, dataclasses.replace(theatre, root=tmp_path, items=tuple(items))) == ()
+
+
+def test_only_videos_of_one_length_can_be_mistaken_and_of_many_runs_are_compared() -> None:
+    paths = [Path(f"{n}.mp4") for n in range(6)]
+    assert exchangeable(paths, [8, 9, 8, 7, 9, 5]) == [0, 2, 1, 4]
+    assert exchangeable([paths[0], *paths[:2]], [8, 8, 8]) == [0, 2]  # two parts of one file are one video
+    many = [Path(f"{n}.mp4") for n in range(1000)]
+    chosen = exchangeable(many, [8] * 1000)
+    assert len(chosen) == pairs.COMPARED
+    assert chosen == sorted(set(chosen))
+    assert (chosen[0], chosen[-1]) == (0, 999)
+    assert sum(b - a == 1 for a, b in pairwise(chosen)) == pairs.COMPARED - pairs.COMPARED // pairs.RUN
+
+
+def test_two_are_told_by_being_nearest_to_each_other_with_all_others_well_behind() -> None:
+    alike = np.array([[0.9, 0.2, 0.1], [0.2, 0.3, 0.8], [0.1, 0.75, 0.78]])
+    assert told(alike) == {0: 0}  # the second is near to the third, and so is the third itself
+    alike[2, 2] = 0.68
+    assert told(alike) == {0: 0, 1: 2}  # the third is nearest to the second, but not by enough
+    assert told(0.3 * np.eye(3)) == {}

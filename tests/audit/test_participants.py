@@ -58,10 +58,10 @@ CONFIGS: dict[str, Any] = {
 }
 
 
-def people_in(data: Dataset) -> Dataset:
-    """Eight people to learn from, two strangers to look for."""
+def people_in(data: Dataset, strangers: int = 2) -> Dataset:
+    """Eight people to learn from, and strangers to look for."""
     named = tuple(
-        dataclasses.replace(item, subject=f"p{n % 8}" if item.split == "train" else f"q{n % 2}")
+        dataclasses.replace(item, subject=f"p{n % 8}" if item.split == "train" else f"q{n % strangers}")
         for n, item in enumerate(data.items)
     )
     return dataclasses.replace(data, items=named)
@@ -99,7 +99,7 @@ def test_a_participant_answers_on_both_sides(name: str, trial: Trial) -> None:
 
 
 def test_people_are_looked_for_in_reconstructions_under_the_question_of_identity(tmp_path: Path) -> None:
-    data = people_in(world.dataset(tmp_path / "videos", train=9, test=8))
+    data = people_in(world.dataset(tmp_path / "videos", train=9, test=16), strangers=8)
     asked = Settings(
         rules=Rules(seeds=1, resamples=100, least_items=2),
         participants=registry.named(("reconstruction",), CONFIGS),

@@ -3,13 +3,16 @@ from __future__ import annotations
 import dataclasses
 import json
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
 from videoveil.audit import registry
 from videoveil.audit.registry import PARTICIPANTS, Participant, question_of
 from videoveil.audit.subject import WHICH, Side, Stores, Subject, Untouched
 from videoveil.data.records import Dataset, Item
+from videoveil.media.transforms import looks
 
 
 def subject(root: Path, **changes: object) -> Subject:
@@ -38,6 +41,16 @@ def test_everybody_has_settings_that_can_be_written_down(one: Participant, gpu: 
     assert json.loads(json.dumps(one.settings(gpu)))
     assert 0 < one.strength <= 1
     assert one.words[0].islower()
+
+
+@pytest.mark.parametrize("one", [one for one in PARTICIPANTS if one.learns], ids=lambda one: one.name)
+@pytest.mark.parametrize("gpu", [False, True])
+@pytest.mark.parametrize("edge", [np.s_[:, :4], np.s_[:, -4:], np.s_[:, :, :6], np.s_[:, :, -6:]])
+def test_networks_see_pictures_up_to_their_edges(one: Participant, gpu: bool, edge: Any) -> None:
+    config = one.config(gpu)
+    clip = np.zeros((1, 90, 160, 3), np.uint8)
+    clip[edge] = 255
+    assert max(int(one.evaluate(clip).max()) for one in looks(config.test, config.size)) > 128
 
 
 def test_names_are_unique_and_every_role_is_there() -> None:

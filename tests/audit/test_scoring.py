@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.audit.outcomes import IDS, RULES, N, attacker, right, seeds
 from videoveil.audit.draws import Estimate
 from videoveil.audit.rules import Rules
-from videoveil.audit.scoring import Question, Sides, question, to_json, verdict, worst
+from videoveil.audit.scoring import Question, Sides, question, to_json, verdict, witnesses, worst
 from videoveil.errors import UsageError
 from videoveil.tasks.outcomes import AttributeOutcome, MeanOutcome, Outcome, RankOutcome
 
@@ -425,3 +425,15 @@ def test_what_is_shown_and_not_judged_decides_nothing() -> None:
     assert found.attempts[0].raw.chance is None
     assert verdict([found]).privacy == "NOT MEASURABLE"
     assert worst([found]) is None
+
+
+def test_who_finds_little_in_raw_videos_where_others_find_much_is_no_witness() -> None:
+    """An encoder that was blinded, and a network that is as weak on raw videos as on anonymized ones."""
+    weak = seeds(0.12, 0.12, first=3)
+    found = asked({"features/kernel": (seeds(1, 1), seeds(0, 0, first=9)), "frames/tiny": (weak, weak)})
+    assert not next(one for one in found.attempts if one.name == "frames/tiny").void
+    assert witnesses(found, {"frames"}) == ()
+    strong = seeds(0.9, 0.9, first=3)
+    found = asked({"features/kernel": (seeds(1, 1), seeds(0, 0, first=9)), "frames/tiny": (strong, weak)})
+    assert witnesses(found, {"frames"}) == ("frames/tiny",)
+    assert witnesses(found, {"clips"}) == ()

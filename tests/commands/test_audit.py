@@ -16,6 +16,9 @@ from typer.testing import CliRunner
 from tests.anonymizers.obfuscate import tiny_onnx
 from tests.audit import world
 from videoveil.audit import registry
+from videoveil.audit.run import Result
+from videoveil.audit.scoring import Question, Verdict
+from videoveil.commands import audit as command
 from videoveil.commands.audit import audit
 from videoveil.errors import CheckpointError, UsageError, VeilError
 
@@ -74,6 +77,41 @@ def test_thresholds_decide(app: typer.Typer, root: Path, tmp_path: Path) -> None
     done = RUN.invoke(app, [*words, "--max-leakage", "1"])
     assert done.exit_code == 0, done.output
     assert "privacy PASS" in done.output
+
+
+def test_attributes_that_nobody_proves_to_find_are_named_beside_a_pass(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    asked = Question("private attributes", "attack", "cmap", (), verdict="PASS", unproven=("hair", "tattoo"))
+    passed = Verdict("PASS", "PASS", ("privacy, private attributes: PASS: little is left",))
+    command._say(Result(passed, (asked,), (), (), (), {}), Path("out"), as_json=False)
+    first, second, last = capsys.readouterr().out.splitlines()
+    assert first == passed.reasons[0]
+    assert "nobody clearly finds hair, tattoo, in raw videos or in anonymized ones" in second
+    assert last.startswith("privacy PASS, utility PASS")
+
+
+def test_of_many_attributes_that_nobody_proves_some_are_named() -> None:
+    many = Question("private attributes", "attack", "cmap", (), unproven=tuple("abcdefgh"))
+    assert "finds a, b, c, d, e, f and 2 more, in raw videos" in command._unproven(many)
+
+
+def test_the_command_in_a_report_has_no_folders_of_this_machine() -> None:
+    words = [
+        "audit",
+        "csv:/home/ann/films",
+        "--anonymizer",
+        "blur",
+        "--out=/home/ann/first",
+        "--cache",
+        "kept",
+    ]
+    shown = command._shown(words, Path("/home/ann/first"), Path("kept"))
+    assert shown == "veil audit csv:films --anonymizer blur --out=OUT --cache CACHE"
+    shown = command._shown(
+        ["audit", "--detector", "yolo:/x/a.onnx", "--option", "key=a"], Path("audit"), None
+    )
+    assert shown == "veil audit --detector yolo:a.onnx --option key=a"
 
 
 @pytest.mark.parametrize(

@@ -71,6 +71,12 @@ def test_features_are_anonymized_by_a_run_and_say_so(
     told = inside(capsys, "anonymize-features", raw, out, "--anonymizer", run)
     assert "folder: 8 items" in told
     before, after = FeatureStore.open(raw), FeatureStore.open(out)
+    assert str(tmp_path) not in (out / "index" / "folder.json").read_text(
+        "utf-8"
+    )  # nobody learns where videos are
+    labelled = ["anonymize-features", raw, tmp_path / "labelled", "--anonymizer", run, "--labels", "--json"]
+    assert json.loads(inside(capsys, *labelled))["labels"]
+    assert FeatureStore.open(tmp_path / "labelled").dataset() == before.dataset()
     assert after.encoder["hash"] != before.encoder["hash"]
     assert made["hash"] in json.dumps(after.encoder)
     for one, two in zip(before.items(), after.items()):
@@ -82,6 +88,7 @@ def test_features_are_anonymized_by_a_run_and_say_so(
     for arguments, says in (
         (["anonymize-features", out, tmp_path / "twice", "--anonymizer", run], "is anonymized already"),
         (["anonymize-features", raw, raw, "--anonymizer", run], "is the raw store itself"),
+        (["anonymize-features", raw, out, "--anonymizer", run, "--labels"], "begun without labels"),
         (
             ["train", "veil", "--features", raw, "--features", raw, "--out", tmp_path / "b"],
             "action was given before",

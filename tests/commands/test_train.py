@@ -1,16 +1,20 @@
-"""`veil train`: pixel anonymizers from videos; those of features are in `test_features`."""
+"""`veil train` from videos: pixel anonymizers, and latent ones with the encoder in the loop; those of stored features
+are in `test_features`."""
 
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from tests.commands.run import inside
+from videoveil.anonymizers import Attention, LatentAnonymizer
 from videoveil.anonymizers.pixel import PixelAnonymizer
 from videoveil.data import twins
 from videoveil.features.store import FeatureStore
+from videoveil.recipes import RECIPES, splavu_actions
 
 SMALL = {
     "stages": '[{"kind": "unet", "width": 4}]',
@@ -93,7 +97,31 @@ def test_a_supervised_baseline_learns_from_the_attributes_of_videos(
     ]
 
 
-def test_wrong_input_to_a_pixel_training_is_one_message_and_exit_code_2(
+def test_a_latent_anonymizer_is_trained_from_videos_and_applied_to_a_store_of_the_same_encoder(
+    tmp_path: Path, twin: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    short = replace(splavu_actions(), epochs=2, batch=16, stages=(Attention(depth=1, heads=4),))
+    monkeypatch.setitem(RECIPES, "splavu-actions", lambda: short)
+    run, raw = tmp_path / "run", tmp_path / "raw"
+    videos = ["--data", f"vphmdb:{twin}", "--encoder", "tiny"]
+    train = ["train", "splavu-actions", *videos, "--out", run, "--device", "cpu"]
+    said = inside(capsys, *train)
+    loaded = LatentAnonymizer.from_pretrained(run)
+    assert f"splavu-actions: anonymizer {loaded.content_hash()[:12]} for features 256 wide → {run}" in said
+    assert "note: published with VideoMAE-B on kinetics400, made here with tiny on vphmdb" in said
+    assert len((run / "history.jsonl").read_text().splitlines()) == 2
+    again = json.loads(inside(capsys, *train, "--json"))  # finds it done
+    assert again["hash"] == loaded.content_hash()
+    assert "holds a run with other sources" in inside(capsys, *train, "--weights", "random", code=2)
+
+    inside(capsys, "extract", f"vphmdb:{twin}", raw, "--clips", "1", "--device", "cpu")
+    inside(capsys, "anonymize-features", raw, tmp_path / "safe", "--anonymizer", run, "--device", "cpu")
+    made = FeatureStore.open(tmp_path / "safe").encoder
+    assert made["anonymizer"]["hash"] == loaded.content_hash()
+    assert made["encoder"]["hash"] == FeatureStore.open(raw).encoder["hash"]
+
+
+def test_wrong_input_to_a_training_is_one_message_and_exit_code_2(
     tmp_path: Path, twin: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     data, out = f"vphmdb:{twin}", ["--out", tmp_path / "run", "--device", "cpu"]
@@ -104,8 +132,14 @@ def test_wrong_input_to_a_pixel_training_is_one_message_and_exit_code_2(
         ),
         (["spact"], "give --data NAME:ROOT"),
         (["spact", "--data", data, "--features", "store"], "not --features"),
-        (["splavu", "--data", data], "splavu makes a latent anonymizer: give --features STORE"),
-        (["veil", "--features", "store", "--set", "epochs=2"], "not --data, --set or --option"),
+        (["spact", "--data", data, "--encoder", "tiny"], "not --features, --encoder or --weights"),
+        (["splavu"], "splavu makes a latent anonymizer: give --features STORE, or --data NAME:ROOT"),
+        (["splavu", "--data", data], "`--features detection=STORE`), or leave these tasks out"),
+        (["splavu-actions", "--data", data, "--data", data], "action was given before"),
+        (["splavu-actions", "--data", data, "--encoder", "tinny"], "no encoder 'tinny'"),
+        (["splavu-actions", "--data", data, "--encoder", "resnet.18"], "takes single frames"),
+        (["veil", "--features", "store", "--set", "epochs=2"], "--set is for those of pixels"),
+        (["veil", "--features", "store", "--weights", "random"], "go with the videos of --data"),
         (["spact", "--data", data, "--data", data], "videos were given before"),
         (["spact-released", "--data", data], "its budget nets look at images; give a dataset of images"),
         (["spact", "--data", data, "--set", "settings.epoch=2"], "no setting 'settings.epoch'"),

@@ -7,7 +7,9 @@ import signal
 import subprocess
 import sys
 from dataclasses import replace
+from fractions import Fraction
 from pathlib import Path
+from types import MappingProxyType
 
 import numpy as np
 import pytest
@@ -30,12 +32,15 @@ from videoveil.anonymizers import (
     ShapeMismatch,
     StageConfig,
     StaticResidual,
+    Unchanged,
     latent,
 )
+from videoveil.data.records import AttributeSpan, FrameSpan, Item, Segment
 from videoveil.errors import BadItems, StoreError, UsageError
 from videoveil.features import anonymize as module
 from videoveil.features.anonymize import PIECES, anonymize, pieces
 from videoveil.features.store import FeatureStore
+from videoveil.features.tokens import NotMeanPooled
 from videoveil.tasks.base import Features
 from videoveil.training.latent_data import load_action
 
@@ -94,7 +99,7 @@ def test_every_feature_is_what_the_anonymizer_gives_and_everything_else_is_kept(
     tmp_path: Path, raw: FeatureStore, name: str
 ) -> None:
     anonymizer = made(*PIPELINES[name])
-    report = anonymize(raw.root, tmp_path / "out", anonymizer, device="cpu")
+    report = anonymize(raw.root, tmp_path / "out", anonymizer, labels=True, device="cpu")
     out = FeatureStore.open(tmp_path / "out")
     assert report.items == report.written == 20
     assert report.present == 0
@@ -178,7 +183,187 @@ def test_clip_and_tokens_share_the_noise_of_their_clip(tmp_path: Path) -> None:
     assert correlation > 0.8  # 1/√(1 + 1/3) = 0.87
 
 
+# --- what records say -----------------------------------------------------------------------------------------
+
+
+TELLING = (
+    "wheelchair",
+    "bedroom",
+    "face",
+    "gender",
+    "female",
+    "PERSON-17",
+    "GROUP-4",
+    "/home/",
+    "alice-walks",
+    "EYES",
+)
+
+
+def telling(raw: FeatureStore) -> FeatureStore:
+    """The same store, whose records say all that a record can say."""
+    dataset = raw.dataset()
+
+    def said(item: Item) -> Item:
+        return replace(
+            item,
+            path=Path("/home/clinic/alice-walks.mp4"),
+            actions=("walk",),
+            objects=("wheelchair",),
+            scenes=("bedroom",),
+            attributes={"face": 1, "gender": 0},
+            attribute_spans=(AttributeSpan(0, 4, {"face": (2,)}),),
+            segments=(Segment("walk", Fraction(1, 3), Fraction(2)),),
+            anomaly=True,
+            anomaly_class="fall",
+            anomaly_spans=(FrameSpan(3, 9, "fall"),),
+            duration=Fraction(100, 3),
+            rate=Fraction(30000, 1001),
+            clip=(Fraction(0), Fraction(5)),
+            subject="PERSON-17",
+            gender="female",
+            extra=MappingProxyType({"group": "GROUP-4"}),
+        )
+
+    full = replace(
+        dataset,
+        root=Path("/home/clinic"),
+        items=tuple(map(said, dataset.items)),
+        attributes=("face", "gender"),
+        skipped=("x: /home/clinic/x.mp4 is broken",),
+        notes=("unknown label 'EYES'",),
+    )
+    raw.write_index(full, {entry.item.id: entry.key for entry in raw.items()})
+    return raw
+
+
+def test_records_of_the_new_store_do_not_say_who_is_in_a_video_or_where_it_is(
+    tmp_path: Path, raw: FeatureStore
+) -> None:
+    before = telling(raw).dataset()
+    report = anonymize(raw.root, tmp_path / "out", made(Erase(6, "both")), device="cpu")
+    out = FeatureStore.open(tmp_path / "out")
+    for name, data in bytes_of(tmp_path / "out").items():
+        assert not [word for word in TELLING if word.encode() in data], name
+    after = out.dataset()
+    assert (after.name, after.classes) == (before.name, before.classes)
+    for old, new in zip(before, after, strict=True):  # what tasks learn from and are scored on is there
+        assert new == Item(
+            old.id,
+            Path("withheld") / old.id,
+            old.split,
+            action=old.action,
+            actions=old.actions,
+            segments=old.segments,
+            anomaly=True,
+            anomaly_class="fall",
+            anomaly_spans=old.anomaly_spans,
+            duration=old.duration,
+            rate=old.rate,
+            clip=old.clip,
+        )
+    assert out.encoder["labels"] is report.labels is False
+
+
+def test_labels_are_kept_where_they_are_asked_for_and_a_store_is_continued_as_it_was_begun(
+    tmp_path: Path, raw: FeatureStore
+) -> None:
+    telling(raw)
+    anonymizer = made(Erase(6, "both"))
+    for labels in (True, False):
+        anonymize(raw.root, tmp_path / str(labels), anonymizer, labels=labels, device="cpu")
+    kept, bare = FeatureStore.open(tmp_path / "True"), FeatureStore.open(tmp_path / "False")
+    assert kept.dataset() == raw.dataset()
+    assert (kept.encoder["labels"], bare.encoder["labels"]) == (True, False)
+    assert kept.encoder["hash"] == bare.encoder["hash"]  # the features are the same
+    for store, labels, begun in ((kept, False, "begun with labels"), (bare, True, "begun without labels")):
+        before = bytes_of(store.root)
+        with pytest.raises(StoreError, match=rf"{store.root}: {begun}.*--labels"):
+            anonymize(raw.root, store.root, anonymizer, labels=labels, device="cpu")
+        assert bytes_of(store.root) == before
+
+
+def test_a_store_from_before_there_was_a_choice_has_labels_and_is_continued_with_them(
+    tmp_path: Path, raw: FeatureStore
+) -> None:
+    anonymizer = made(Erase(6, "both"))
+    anonymize(raw.root, tmp_path / "out", anonymizer, labels=True, device="cpu")
+    header = json.loads((tmp_path / "out" / "store.json").read_text("utf-8"))
+    del header["encoder"]["labels"]
+    (tmp_path / "out" / "store.json").write_text(json.dumps(header), "utf-8")
+    assert anonymize(raw.root, tmp_path / "out", anonymizer, labels=True, device="cpu").present == 20
+    with pytest.raises(StoreError, match="begun with labels"):
+        anonymize(raw.root, tmp_path / "out", anonymizer, device="cpu")
+
+
 # --- refusals -----------------------------------------------------------------------------------------------
+
+
+def lazy_eraser() -> LatentAnonymizer:
+    """Static clips that tell nothing apart: an eraser that finds no direction."""
+    anonymizer = latent(WIDTH, Erase(4), encoder=REFERENCE)
+    rows = HOME.pool.rows
+    return anonymizer.fit_from(rows, videos=torch.ones(20, 4, WIDTH), owners=HOME.pool.owners())
+
+
+@pytest.mark.parametrize("kind", ["untrained adapter", "eraser without directions"])
+def test_what_comes_out_as_it_went_in_is_withheld(tmp_path: Path, raw: FeatureStore, kind: str) -> None:
+    if kind == "untrained adapter":
+        anonymizer = latent(WIDTH, Attention(heads=4), encoder=REFERENCE)
+    else:
+        anonymizer = lazy_eraser()
+    anonymizer.save_pretrained(tmp_path / "model")
+    anonymizer = LatentAnonymizer.from_pretrained(tmp_path / "model")
+    with pytest.raises(
+        Unchanged, match=rf"{raw.root}: 1 of 1 features come out .*`veil train`.*nothing was written"
+    ):
+        anonymize(raw.root, tmp_path / "out", anonymizer, device="cpu")
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_single_video_that_comes_out_as_it_went_in_is_withheld(tmp_path: Path, raw: FeatureStore) -> None:
+    """Other videos are anonymized by the same eraser, this one has nothing in the directions it erases."""
+    anonymizer = made(Erase(6, "both"))
+    entry = raw.items()[5]
+    old = raw.read(entry)
+    with torch.no_grad():  # what was erased once is not erased again
+        rows = [anonymizer(torch.from_numpy(x)).numpy() for x in (old.clip, old.static)]
+    raw.write(entry.key, replace(old, clip=rows[0], static=rows[1]), old.provenance or {})
+    with pytest.raises(BadItems, match="1 of 20 videos could not be anonymized") as caught:
+        anonymize(raw.root, tmp_path / "out", anonymizer, device="cpu")
+    assert caught.value.offenders[0].startswith("made-up/v005: Unchanged: 40 of 40 features")
+    out = FeatureStore.open(tmp_path / "out")
+    assert out.datasets() == ()
+    assert len(list(out.root.rglob("*.safetensors"))) == 19
+    for data in bytes_of(out.root).values():
+        assert not any(row.tobytes() in data for row in rows[0])
+
+
+def test_rows_of_zeros_say_nothing_and_may_stay(tmp_path: Path) -> None:
+    module.require_changed(np.zeros((3, 4)), np.zeros((3, 4)))
+    with pytest.raises(Unchanged, match="1 of 2 features"):
+        module.require_changed(np.eye(2, 4), np.eye(2, 4) * [[1 + 1e-7], [1.001]])
+
+
+def test_temporal_tokens_whose_mean_is_not_the_vector_are_refused_before_a_folder_appears(
+    tmp_path: Path,
+) -> None:
+    raw = store_of(tmp_path / "raw", world(6).pool, tokens=3)
+    anonymizer = made(Erase(6, "both"), tokens="temporal")
+    anonymize(raw.root, tmp_path / "good", anonymizer, device="cpu")
+    for entry in raw.items():  # as by an encoder that normalises the mean, or has a class token
+        old = raw.read(entry)
+        raw.write(entry.key, replace(old, clip=old.clip / np.linalg.norm(old.clip)), old.provenance or {})
+    with pytest.raises(
+        NotMeanPooled, match=rf"{raw.root} \(made-up\).*whose vector is the mean of its tokens"
+    ):
+        anonymize(raw.root, tmp_path / "out", anonymizer, device="cpu")
+    with pytest.raises(NotMeanPooled, match="film: its vectors are not"):
+        module.Passage(anonymizer, torch.device("cpu"))(raw.read(raw.items()[0]), "film")
+    assert not (tmp_path / "out").exists()
+    anonymize(
+        raw.root, tmp_path / "clips", made(Erase(6, "both")), device="cpu"
+    )  # vectors and tokens go their own ways
 
 
 def test_what_must_not_be_exported_is_refused_before_a_folder_appears(

@@ -124,7 +124,7 @@ def on_one_cast(folder: Path, seed: int) -> tuple[dict[str, float], dict[str, fl
     )
     raw = Features(FeatureStore.open(folder / "raw"), split="train")
     made = fit(veil(), {"action": raw}, folder / "veil", seed=seed, device="cpu")
-    anonymize(folder / "raw", folder / "veiled", made)
+    anonymize(folder / "raw", folder / "veiled", made, labels=True)
     leaks, keeps = {}, {}
     for name, place in {"raw": "raw", "veil": "veiled"}.items():
         store = FeatureStore.open(folder / place)

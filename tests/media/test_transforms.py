@@ -15,10 +15,12 @@ from videoveil.errors import UsageError
 from videoveil.media.colour import Adjust
 from videoveil.media.crops import Box, Geometry
 from videoveil.media.transforms import (
+    AROUND,
     Draw,
     EvalTransform,
     apply,
     apply_one,
+    looks,
     preset,
     preset_names,
     ten_crop,
@@ -499,3 +501,16 @@ def test_clips_and_draws_must_pair_up():
         apply([], [])
     with pytest.raises(UsageError, match="5 axes"):
         preset("weak", 24)(decoded(1)[0], seeded())
+
+
+def test_five_looks_around_cover_every_pixel_and_the_first_is_the_published_centre() -> None:
+    ramp = torch.arange(90 * 160).reshape(1, 90, 160, 1).expand(1, 90, 160, 3)
+    seen = torch.zeros(90, 160, dtype=torch.bool)
+    for one in looks(AROUND, 64):
+        box = one.draw(1, 90, 160, seeded())[0].geometry.source
+        assert (box.height, box.width) == (72, 128)
+        box.of(seen)[:] = True
+    assert seen.all()
+    clip = (ramp % 251).to(torch.uint8)
+    assert torch.equal(looks(AROUND, 64)[0].evaluate(clip), preset("ted-spad-test", 64).evaluate(clip))
+    assert looks("spact-test", 64) == (preset("spact-test", 64),)

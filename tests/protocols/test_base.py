@@ -11,7 +11,7 @@ from videoveil.protocols.base import Cell, Evaluation, Panel, Reading, Want, own
 from videoveil.protocols.papers import PaperColumn, table
 from videoveil.protocols.scales import TINY
 from videoveil.protocols.subjects import Subject, raw
-from videoveil.protocols.tables import comparison, interval
+from videoveil.protocols.tables import comparison
 from videoveil.protocols.workshop import Workshop
 
 TOP = PaperColumn("top-1", "top1", "%", "higher", ())
@@ -103,9 +103,3 @@ def test_seeds_become_a_mean_with_all_values() -> None:
 def test_cells_survive_json() -> None:
     cell = Cell("x/T", "Raw", "a", 40.0, None, "real", ("hmdb51", "vispr"), (40.0,), "note")
     assert Cell.from_json(cell.to_json()) == cell
-
-
-def test_one_seed_has_no_interval_and_two_have_students() -> None:
-    assert interval([3.0]) is None
-    low, high = interval([1.0, 3.0]) or (0, 0)
-    assert (low, high) == (pytest.approx(2 - 12.7062), pytest.approx(2 + 12.7062))  # t(.975, 1) · 1

@@ -11,7 +11,8 @@ from tests.protocols.conftest import SIDE, Twin
 from videoveil.errors import UsageError
 from videoveil.protocols import registry
 from videoveil.protocols.base import RAW
-from videoveil.protocols.evaluate import METRICS, TABLES, Request, Result, evaluate
+from videoveil.protocols.evaluate import METRICS, TABLES, Request, Result, evaluate, gather
+from videoveil.protocols.subjects import FACTORS
 
 Runs = dict[str, Path]
 
@@ -87,7 +88,7 @@ def test_finished_cells_are_not_done_again_and_a_killed_run_goes_on_to_the_same_
     with pytest.raises(Killed):
         evaluate(request_for("pa-hmdb51-features", cut, twin, cache, runs), die)
     assert not (cut / METRICS).exists()
-    done = len(list((cut / "cells").iterdir()))
+    done = len(list((cut / "cells").glob("*.json")))
     assert done == 1
     said: list[str] = []
     evaluate(request_for("pa-hmdb51-features", cut, twin, cache, runs), said.append)
@@ -145,6 +146,28 @@ def test_an_anonymizer_of_features_is_refused_where_pictures_are_looked_at(
     asked = request_for("vp-novel", tmp_path / "out", twin, cache, runs, runs=(str(runs["features"]),))
     with pytest.raises(UsageError, match="looks at pictures, and veil anonymizes features"):
         evaluate(asked)
+
+
+def test_downsampled_videos_fill_their_rows_of_the_five_tasks(
+    tmp_path: Path, twin: Twin, cache: Path, runs: Runs
+) -> None:
+    given = {"data": {"vispr": twin("vispr")}, "runs": (), "partial": True, "baselines": True}
+    result = evaluate(request_for("five-tasks", tmp_path / "out", twin, cache, runs, **given))
+    found = {cell.row: cell.value for cell in result.cells if cell.column == "VISPR cMAP"}
+    assert list(found) == ["tiny / Raw", "tiny / Down-2x", "tiny / Down-4x"]
+    assert len(set(found.values())) == 3  # each was measured on pictures of its own
+    assert None not in found.values()
+
+
+@pytest.mark.parametrize(
+    ("encoder", "rows"),
+    [("i3d.inception", ["Raw", "Down-2x", "Down-4x"]), ("videomae.b", ["Raw"]), ("tiny", ["Raw", *FACTORS])],
+)
+def test_baselines_are_measured_where_the_table_has_them(
+    tmp_path: Path, encoder: str, rows: list[str]
+) -> None:
+    asked = Request("five-tasks", tmp_path, encoder=encoder)
+    assert [one.row for one in gather(registry.protocol("five-tasks"), asked)] == rows
 
 
 def test_two_rows_of_one_name_are_refused(tmp_path: Path, twin: Twin, cache: Path, runs: Runs) -> None:

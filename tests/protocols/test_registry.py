@@ -9,6 +9,7 @@ from videoveil.data import twins
 from videoveil.errors import UsageError
 from videoveil.protocols import papers, registry
 from videoveil.protocols.registry import EVALUATIONS, protocol
+from videoveil.protocols.subjects import FACTORS
 from videoveil.protocols.tables import comparisons
 
 
@@ -33,6 +34,13 @@ def test_a_protocols_tables_show_every_row_of_the_paper_before_anything_is_run(n
         for row in panel.table.rows:
             for column in panel.columns:
                 assert printed[row, column] == panel.table.value(row, column)
+
+
+@pytest.mark.parametrize("name", registry.names())
+def test_a_table_with_rows_of_downsampling_has_them_measured_without_being_asked(name: str) -> None:
+    one = protocol(name)
+    printed = {row for row in FACTORS if any(p.table.rows and p.knows(row) for p in one.panels)}
+    assert printed <= set(one.baselines)
 
 
 @pytest.mark.parametrize("name", registry.names())

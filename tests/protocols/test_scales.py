@@ -42,3 +42,12 @@ def test_published_weights_must_be_given_at_full_size() -> None:
     with pytest.raises(UsageError, match=r"--weights resnet\.50@imagenet=FILE"):
         PAPER.stand_in("resnet.50@imagenet", {})
     assert PAPER.stand_in("resnet.50@imagenet", {"resnet.50@imagenet": "f"}) == Network("resnet.50", "f")
+
+
+def test_frames_with_labels_are_all_looked_at_as_published_and_a_few_of_them_at_smaller_sizes() -> None:
+    network = Network("resnet.50")
+    assert PAPER.frames(network, 224, labelled_frames=True).frame_stride == 1
+    assert PAPER.frames(network, 224).frame_stride == 0  # a label for the whole video: ten frames are enough
+    for scale in (TINY, SMALL):
+        few = scale.frames(network, 224, labelled_frames=True)
+        assert (few.frame_stride, few.frames) == (0, scale.views)

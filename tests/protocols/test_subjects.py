@@ -10,6 +10,8 @@ from videoveil.anonymizers import Noise, NoiseKey, latent
 from videoveil.anonymizers.obfuscate import Fixed
 from videoveil.errors import UsageError
 from videoveil.protocols.subjects import baseline, from_run, row_of, split_row
+from videoveil.recipes import pixel_names, pixel_recipe, recipe, recipe_names
+from videoveil.recipes.runs import note
 
 
 def test_the_row_of_a_run_is_that_of_its_recipe() -> None:
@@ -17,6 +19,32 @@ def test_the_row_of_a_run_is_that_of_its_recipe() -> None:
     assert row_of({"name": "penalty", "settings": {"penalty": {"bound": 0.3}}}, Path("x")) == "Penalty B=.3"
     assert row_of({"name": "veil"}, Path("x")) == "veil"
     assert row_of({}, Path("a/b")) == "b"
+
+
+def test_only_the_published_recipe_itself_is_the_row_of_the_method() -> None:
+    rows = {name: row_of(recipe(name).to_json(), Path("x")) for name in recipe_names()}
+    assert [name for name, row in rows.items() if row == "SPLAVU"] == [
+        "splavu",
+        "splavu-actions",
+        "splavu-hmdb51",
+    ]
+    assert rows["table8/mlp1"] == "table8/mlp1"
+    rows = {name: row_of(pixel_recipe(name).to_json(), Path("x")) for name in pixel_names()}
+    whole = {"spact": "SPAct", "spact-released": "SPAct", "ted-spad": "TeD-SPAD", "vita": "VITA"}
+    bounds = {name: f"Penalty B=.{name[-1]}" for name in rows if name.startswith("penalty/B=")}
+    assert len(bounds) == 4
+    expected = whole | bounds | {"penalty": "Penalty B=.3"}
+    assert rows == {name: expected.get(name, name) for name in rows}
+
+
+def test_what_a_run_notes_of_itself_is_said_beside_its_figures(latent_run: Path, tmp_path: Path) -> None:
+    import shutil
+
+    copy = tmp_path / "copy"
+    shutil.copytree(latent_run, copy)
+    note(copy, notes=["published with VideoMAE-B, made here with tiny"])
+    assert from_run(str(copy)).about().startswith("published with VideoMAE-B, made here with tiny; ")
+    assert "published" not in from_run(str(latent_run)).about()
 
 
 def test_a_row_may_have_a_sign_of_equality_in_its_name() -> None:

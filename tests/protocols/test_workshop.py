@@ -1,6 +1,9 @@
 from __future__ import annotations
 
+import json
+import shutil
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -9,11 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.protocols.conftest import SIDE, Twin
-from videoveil.data.records import Item
+from videoveil.data import registry
+from videoveil.data.records import AttributeSpan, Dataset, FrameSpan, Item
 from videoveil.data.twins.plan import MARKER
 from videoveil.errors import UsageError
 from videoveil.protocols.base import Reading
-from videoveil.protocols.measures import Action, ActionProbe, Attributes, frame_rows
+from videoveil.protocols.measures import Action, ActionProbe, Attributes, GenderGap, frame_rows
 from videoveil.protocols.scales import PAPER, TINY, scale
 from videoveil.protocols.subjects import Subject, from_run, raw
 from videoveil.protocols.workshop import Workshop, evenly
@@ -94,6 +98,76 @@ def test_other_data_of_the_same_name_is_measured_again(tmp_path: Path, twin: Twi
     assert len(measure.taken) == 2
 
 
+# a dataset, and of one of its items something else than the dataset says
+RELABELLED: dict[str, Callable[[Item], Item]] = {
+    "toyota-smarthome": lambda item: replace(item, gender="male" if item.gender == "female" else "female"),
+    "vispr": lambda item: replace(item, attributes={k: 1 - v for k, v in (item.attributes or {}).items()}),
+    "pa-hmdb51": lambda item: replace(item, attribute_spans=item.attribute_spans[:-1]),
+    "vphmdb": lambda item: replace(item, attributes={k: 1 - v for k, v in (item.attributes or {}).items()}),
+    "hmdb51": lambda item: replace(item, action="another"),
+    "ucf-crime": lambda item: replace(item, anomaly=not item.anomaly, anomaly_spans=()),
+    "casia-b": lambda item: replace(item, subject="another"),
+}
+
+
+@pytest.mark.parametrize("name", list(RELABELLED))
+def test_other_labels_of_the_same_files_are_measured_again(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    video = tmp_path / "a.avi"
+    video.write_bytes(b"the same")
+    span = AttributeSpan(0, 9, {"gender": (1,)})
+    item = Item("a", video, "test", action="run", attributes={"a4_gender": 1}, attribute_spans=(span,))
+    item = replace(item, anomaly=True, anomaly_spans=(FrameSpan(0, 3, "Fire"),), subject="1", gender="female")
+    measure, said = Counting(needs=(name,)), item
+    monkeypatch.setattr(registry, "load", lambda *_: Dataset(name, tmp_path, (said,), ("run", "another")))
+    keys = [Workshop(tmp_path, {name: tmp_path}, TINY).key(measure, raw())]
+    keys.append(Workshop(tmp_path, {name: tmp_path}, TINY).key(measure, raw()))
+    said = RELABELLED[name](item)
+    changed = Workshop(tmp_path, {name: tmp_path}, TINY)
+    assert keys[0] == keys[1] != changed.key(measure, raw())
+    assert changed.run_folder(measure, raw()).name != keys[0]  # what was trained is not loaded again either
+
+
+def test_exchanged_genders_of_smarthome_give_another_cell(tmp_path: Path, twin: Twin) -> None:
+    own = tmp_path / "smarthome"
+    shutil.copytree(twin("toyota-smarthome"), own)
+    before = Workshop(tmp_path, {"toyota-smarthome": own}, TINY).key(GenderGap("toyota-smarthome"), raw())
+    genders = json.loads((own / "gender.json").read_text("utf-8"))
+    other = {"female": "male", "male": "female"}
+    exchanged = {person: other[gender] for person, gender in genders.items()}
+    (own / "gender.json").write_text(json.dumps(exchanged), encoding="utf-8")
+    after = Workshop(tmp_path, {"toyota-smarthome": own}, TINY).key(GenderGap("toyota-smarthome"), raw())
+    assert before != after
+
+
+def test_labels_that_only_an_option_loads_count_too(tmp_path: Path, twin: Twin) -> None:
+    own = tmp_path / "vispr"
+    shutil.copytree(twin("vispr"), own)
+    known, novel = Attributes(), Attributes(attributes="vispr2")
+    shop = Workshop(tmp_path, {"vispr": own}, TINY)
+    before = [shop.key(one, raw()) for one in (known, novel)]
+    for path in own.rglob("*.json"):
+        path.write_text(path.read_text("utf-8").replace('"a11_tattoo"', '"a0_safe"'), encoding="utf-8")
+    shop = Workshop(tmp_path, {"vispr": own}, TINY)
+    after = [shop.key(one, raw()) for one in (known, novel)]
+    assert before[0] == after[0]
+    assert before[1] != after[1]
+
+
+def test_other_weights_in_the_same_file_and_other_software_are_measured_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    weights, measure = tmp_path / "imagenet.safetensors", Counting()
+    keys = []
+    for content in (b"one", b"two"):
+        weights.write_bytes(content)
+        keys.append(Workshop(tmp_path, {}, TINY, weights={"resnet.50": str(weights)}).key(measure, raw()))
+    monkeypatch.setattr("videoveil.__version__", "next")
+    keys.append(Workshop(tmp_path, {}, TINY, weights={"resnet.50": str(weights)}).key(measure, raw()))
+    assert len(set(keys)) == 3
+
+
 def test_a_twin_makes_every_figure_one_of_a_twin(tmp_path: Path, twin: Twin) -> None:
     real = tmp_path / "real"
     real.mkdir()
@@ -155,7 +229,7 @@ def test_frames_of_pa_hmdb51_carry_the_labels_of_their_own_moment(shop: Workshop
     own = replace(shop, roots={"pa-hmdb51": twin("pa-hmdb51")})
     source = own.features("pa-hmdb51", raw(), "test")
     names = ("a4_gender", "a65_rel_social", "a9_face_complete")
-    x, y = frame_rows(source, names, "splavu")
+    x, y, _ = frame_rows(source, names, "splavu")
     expected = []
     for entry in sorted(source.items(), key=lambda one: one.item.id):
         stored = source.store.read(entry)

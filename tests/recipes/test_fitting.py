@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import warnings
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from tests.tasks.make_store import grey_dataset
 from tests.training.latent_world import (
     ACTIONS,
     ENCODER,
@@ -22,12 +24,30 @@ from tests.training.latent_world import (
     world,
 )
 from videoveil.anonymizers import Attention, Erase, Keep, LatentAnonymizer, StageConfig
-from videoveil.errors import StoreError, UsageError
+from videoveil.anonymizers.errors import EncoderMismatch
+from videoveil.data.records import Dataset
+from videoveil.encoders import create
+from videoveil.encoders.base import Encoder
+from videoveil.errors import BadItems, StoreError, UsageError
+from videoveil.features.anonymize import anonymize
+from videoveil.features.extract import extract, recipe_for
 from videoveil.features.store import FeatureStore
-from videoveil.recipes import LatentRecipe, fit, splavu, splavu_actions, veil, veil_static, veil_tuned
-from videoveil.recipes.fitting import run_recipe
+from videoveil.features.tokens import NotMeanPooled
+from videoveil.recipes import (
+    EncodedClips,
+    LatentRecipe,
+    Origin,
+    fit,
+    recipe,
+    splavu,
+    splavu_actions,
+    veil,
+    veil_static,
+    veil_tuned,
+)
+from videoveil.recipes.fitting import from_videos, run_notes, run_recipe
 from videoveil.tasks.action.probe import ProbeConfig
-from videoveil.tasks.base import Features
+from videoveil.tasks.base import Clips, Features
 from videoveil.tasks.mgfn import small
 from videoveil.tasks.tridet import TriDetConfig
 from videoveil.training.identity import IdentitySettings
@@ -202,6 +222,24 @@ def test_an_adapter_that_does_not_start_as_the_identity_learns_it_first(
         assert float((made(rows) - rows).abs().mean() / rows.abs().mean()) < 0.3
 
 
+def test_an_identity_start_that_falls_short_is_recorded_and_warned_of(
+    tmp_path: Path, actions: Features
+) -> None:
+    stage = Attention(1, 4, init="default")
+    short = quick(splavu_actions(), stages=(stage,), identity=IdentitySettings(epochs=1), epochs=1)
+    with pytest.warns(UserWarning, match=r"splavu-actions: the identity start has .* init='zero'"):
+        made = fit(short, {"action": actions}, tmp_path / "short", device="cpu")
+    value = json.loads((tmp_path / "short/run.json").read_text())
+    assert value["identity_error"] > 0.05
+    assert f"relative error of {value['identity_error']:.3f}" in made.card.notes
+    assert any("more than identity.epochs=1" in note for note in value["notes"])
+    settings = IdentitySettings(epochs=200, batch=64, learning_rate=3e-3, weight_decay=0.0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        fit(replace(short, identity=settings), {"action": actions}, tmp_path / "long", device="cpu")
+    assert 0 < json.loads((tmp_path / "long/run.json").read_text())["identity_error"] <= 0.05
+
+
 def test_an_adapter_behind_the_erasure_cannot_bring_anything_back(tmp_path: Path, actions: Features) -> None:
     made = fit(
         quick(veil_tuned(), stages=(Erase(6, "both"), SMALL)), {"action": actions}, tmp_path, device="cpu"
@@ -263,6 +301,25 @@ def test_features_without_static_clips_are_refused_with_the_fix(tmp_path: Path, 
     bare = Features(store_of(tmp_path / "s", world(16).pool, static=False))
     with pytest.raises(StoreError, match="extract again with static=10"):
         fit(veil(), {"action": bare}, tmp_path / "run", device="cpu")
+    assert not (tmp_path / "run").exists()
+    mended = Features(store_of(tmp_path / "mended", world(16).pool))
+    assert fit(replace(veil(), stages=(Keep(4),)), {"action": mended}, tmp_path / "run", device="cpu").fitted
+
+
+def test_a_run_of_an_ablation_says_which(tmp_path: Path, actions: Features) -> None:
+    made = fit(quick(recipe("table5/T+LC")), {"action": actions}, tmp_path, device="cpu")
+    assert run_recipe(tmp_path).name == "table5/T+LC"
+    assert "Recipe `table5/T+LC`, trained for action." in made.card.notes
+
+
+def test_data_that_the_papers_row_was_not_made_with_are_noted(tmp_path: Path, actions: Features) -> None:
+    said = "published with VideoMAE-B on ucf101, made here with made-up on made-up"
+    made = fit(quick(recipe("table3/UCF101")), {"action": actions}, tmp_path / "a", device="cpu")
+    assert run_notes(tmp_path / "a") == [said]
+    assert f"P{said[1:]}." in made.card.notes
+    own = quick(splavu_actions(), origin=Origin("made-up", "made-up"))
+    fit(own, {"action": actions}, tmp_path / "b", device="cpu")
+    assert run_notes(tmp_path / "b") == []
 
 
 def test_a_folder_of_another_run_is_left_alone(tmp_path: Path, actions: Features) -> None:
@@ -277,3 +334,138 @@ def test_a_folder_of_another_run_is_left_alone(tmp_path: Path, actions: Features
         fit(veil(), {"action": actions}, tmp_path / "mine", device="cpu")
     with pytest.raises(UsageError, match="not a run"):
         run_recipe(tmp_path / "nothing")
+
+
+# --- from videos --------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def films(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
+    return grey_dataset(tmp_path_factory.mktemp("films"), train=6, test=2)
+
+
+@pytest.fixture(scope="module")
+def encoder() -> Encoder:
+    return create("tiny", frames=8, size=32)
+
+
+@pytest.fixture
+def watched(films: Dataset, encoder: Encoder) -> EncodedClips:
+    return EncodedClips(Clips(films, "train"), encoder)
+
+
+class Killed(Exception):
+    pass
+
+
+def test_an_anonymizer_learns_from_videos_and_is_for_the_features_of_the_same_encoder(
+    tmp_path: Path, films: Dataset, encoder: Encoder, watched: EncodedClips
+) -> None:
+    run = tmp_path / "run"
+    made = fit(quick(splavu_actions(), learning_rate=1e-2), {"action": watched}, run, device="cpu")
+    facts = json.loads((run / "run.json").read_text())["sources"]["action"]
+    assert (facts["kind"], facts["dataset"], facts["split"]) == ("videos", "greys", "train")
+    assert facts["encoder"]["hash"] == encoder.content_hash()
+    assert from_videos(run)
+    assert made.config.encoder is not None
+    assert (made.config.encoder.name, made.config.encoder.hash) == ("tiny", encoder.content_hash())
+    assert made.card.training_data == "action: greys (train)"
+    assert "trained for action from videos, the encoder in the loop" in made.card.notes
+    history = [json.loads(line) for line in (run / "history.jsonl").read_text().splitlines()]
+    assert len(history) == 2
+    assert all(record["action"] > 0 and record["budget"] > 0 for record in history)
+    assert history[1]["consistency"] > 0  # it is no longer the identity
+    extract(films, tmp_path / "raw", encoder, recipe_for(encoder, static=2), device="cpu")
+    assert anonymize(tmp_path / "raw", tmp_path / "safe", made, device="cpu").items == 8
+    other = create("tiny", weights="random", frames=8, size=32)
+    extract(films, tmp_path / "other", other, recipe_for(other, static=2), device="cpu")
+    with pytest.raises(EncoderMismatch, match="what was measured would not hold"):
+        anonymize(tmp_path / "other", tmp_path / "no", made, device="cpu")
+
+
+def test_the_head_starts_from_raw_features_of_the_videos(tmp_path: Path, watched: EncodedClips) -> None:
+    from videoveil.tasks.action.probe import FittedProbe
+
+    taught = replace(HEADS, action=ProbeConfig(epochs=30))
+    fit(quick(splavu_actions(), heads=taught, epochs=1), {"action": watched}, tmp_path, device="cpu")
+    head = FittedProbe.load(tmp_path / "heads/action/model.safetensors")
+    assert head.names == ("above", "below")
+    assert head.history[-1]["loss"] < 0.1  # bright above or bright below is seen at a glance
+    first = json.loads((tmp_path / "history.jsonl").read_text().splitlines()[0])
+    assert first["action"] < 0.3
+
+
+def test_a_killed_training_from_videos_goes_on_to_the_same_anonymizer(
+    tmp_path: Path, watched: EncodedClips
+) -> None:
+    short = quick(splavu_actions(), epochs=4, batch=3, checkpoint_every=1)
+    straight = fit(short, {"action": watched}, tmp_path / "straight", device="cpu")
+
+    def kill(step: int, total: int, loss: float) -> None:
+        if step > total // 2:
+            raise Killed
+
+    with pytest.raises(Killed):
+        fit(short, {"action": watched}, tmp_path / "cut", device="cpu", progress=kill)
+    done = len((tmp_path / "cut/history.jsonl").read_text().splitlines())
+    assert 0 < done < 4
+    again = fit(short, {"action": watched}, tmp_path / "cut", device="cpu")
+    assert again.content_hash() == straight.content_hash()
+
+
+@pytest.mark.parametrize("changes", [{"w_temporal": 1.0}, {"pairs": "moving"}], ids=["temporal", "moving"])
+def test_objectives_that_compare_moving_clips_get_two_of_every_video(
+    tmp_path: Path, watched: EncodedClips, changes: dict[str, Any]
+) -> None:
+    fit(quick(splavu_actions(), epochs=1, **changes), {"action": watched}, tmp_path, device="cpu")
+    (record,) = map(json.loads, (tmp_path / "history.jsonl").read_text().splitlines())
+    assert record["temporal" if "w_temporal" in changes else "budget"] > 0
+
+
+def test_untrimmed_videos_come_as_features_beside_the_videos_of_actions(
+    tmp_path: Path, films: Dataset, encoder: Encoder, watched: EncodedClips
+) -> None:
+    odd = tuple(replace(item, action=None, anomaly=bool(n % 2)) for n, item in enumerate(films.items))
+    extract(replace(films, items=odd), tmp_path / "s", encoder, recipe_for(encoder, static=2), device="cpu")
+    sources = {"action": watched, "anomaly": Features(FeatureStore.open(tmp_path / "s"), split="train")}
+    both = quick(splavu(), tasks=("action", "anomaly"), epochs=1)
+    fit(both, sources, tmp_path / "run", device="cpu")
+    (record,) = map(json.loads, (tmp_path / "run/history.jsonl").read_text().splitlines())
+    assert record["action"] > 0
+    assert record["anomaly"] > 0
+
+
+def test_our_default_is_made_from_videos_as_well(tmp_path: Path, watched: EncodedClips) -> None:
+    made = fit(replace(veil(), stages=(Keep(4),)), {"action": watched}, tmp_path, device="cpu")
+    assert made.fitted
+    assert "fitted in closed form from videos" in made.card.notes
+
+
+def test_videos_that_cannot_be_learnt_from_are_refused_and_the_folder_stays_free(
+    tmp_path: Path, films: Dataset, encoder: Encoder, watched: EncodedClips, others: dict[str, Features]
+) -> None:
+    run = tmp_path / "run"
+    with pytest.raises(UsageError, match=r"no features for detection, anomaly; .*`splavu-actions`"):
+        fit(splavu(), {"action": watched}, run)
+    with pytest.raises(UsageError, match="videos for anomaly: only actions are learnt from videos"):
+        fit(veil(), {"anomaly": watched}, run)
+    with pytest.raises(StoreError, match="several encoders"):
+        fit(veil(), {"action": watched, "anomaly": others["anomaly"]}, run)
+    with pytest.raises(BadItems, match="no items in split 'validation'"):
+        fit(
+            splavu_actions(), {"action": EncodedClips(Clips(films, "validation"), encoder)}, run, device="cpu"
+        )
+    assert not run.exists()
+
+
+def test_temporal_tokens_whose_mean_is_not_the_vector_are_refused_before_a_folder_appears(
+    tmp_path: Path,
+) -> None:
+    store = store_of(tmp_path / "raw", world(3).pool, tokens=2)
+    for entry in store.items():
+        features = store.read(entry)
+        store.write(entry.key, replace(features, clip=-features.clip), {})
+    asked = replace(splavu_actions(), tokens="temporal", heads=HEADS)
+    with pytest.raises(NotMeanPooled, match="its vectors are not the means"):
+        fit(asked, {"action": Features(store, split="train")}, tmp_path / "run", device="cpu")
+    assert not (tmp_path / "run").exists()

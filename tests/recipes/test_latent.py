@@ -7,7 +7,8 @@ import pytest
 
 from videoveil.anonymizers import Attention, Erase, Keep
 from videoveil.errors import UsageError
-from videoveil.recipes import LatentRecipe, recipe, recipe_names, splavu, veil, veil_erase, veil_noise
+from videoveil.recipes import LatentRecipe, Origin, recipe, recipe_names, splavu, veil, veil_erase, veil_noise
+from videoveil.recipes.latent import ENCODERS
 from videoveil.tasks.detection import small
 from videoveil.training.latent_heads import HeadSettings
 
@@ -86,3 +87,25 @@ def test_the_default_trains_nothing_and_keeps_an_eighth_of_the_width() -> None:
     assert isinstance(stage, Erase)
     assert (stage.source, stage.count(256), stage.room(256)) == ("both", 32, 64)
     assert [s.kind for s in veil_noise().stages] == ["erase", "noise"]
+
+
+def test_an_origin_knows_what_is_not_the_published_features() -> None:
+    published = Origin("VideoMAE-B", "hmdb51")
+    assert published.departure("videomae.b", "hmdb51") == ""
+    assert published.departure("videomae.b") == ""  # not trained for actions: there is no action dataset
+    assert (
+        published.departure("tiny", "hmdb51")
+        == "published with VideoMAE-B on hmdb51, made here with tiny on hmdb51"
+    )
+    assert "on ucf101" in published.departure("videomae.b", "ucf101")
+    assert "made here with videomae.h" in Origin("InternVideo-H", "hmdb51").departure("videomae.h", "hmdb51")
+    assert Origin().departure("tiny", "hmdb51") == ""
+
+
+def test_the_encoders_of_origins_are_ours() -> None:
+    from videoveil.encoders.registry import MODELS
+
+    assert set(ENCODERS.values()) <= set(MODELS)
+    assert {name for name in recipe_names() if recipe(name).origin.encoder not in ("", *ENCODERS)} == {
+        f"table12/InternVideo-H/{data}" for data in ("hmdb51", "ucf101")
+    }

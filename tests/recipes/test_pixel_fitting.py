@@ -22,12 +22,21 @@ from tests.training.minimax_world import QUICK, loop, state, videos
 from videoveil.anonymizers.pixel import Grey, LowResolution, PixelAnonymizer, PixelConfig, UNet, pixel
 from videoveil.data.records import Dataset, Item
 from videoveil.encoders import create
-from videoveil.errors import AnnotationError, BadItems, UsageError
-from videoveil.recipes import Made, PixelRecipe, fit_pixel
+from videoveil.errors import AnnotationError, BadItems, NoHeadway, UsageError
+from videoveil.recipes import Made, PixelRecipe, fit_pixel, veil_pixel
 from videoveil.recipes.pixel_fitting import private_labels
 from videoveil.tasks.base import Clips
 from videoveil.training.minimax_data import identity_frames
-from videoveil.training.minimax_settings import Budget, MinimaxSettings, Penalty, Phase, Rates, Start
+from videoveil.training.minimax_settings import (
+    FREE_TO_CHANGE,
+    Budget,
+    Headway,
+    MinimaxSettings,
+    Penalty,
+    Phase,
+    Rates,
+    Start,
+)
 from videoveil.training.minimax_start import learn_identity
 
 NETWORK = (UNet(width=4),)
@@ -153,6 +162,44 @@ def test_a_run_with_other_settings_seed_or_data_is_refused(straight: tuple[Made,
     ):
         with pytest.raises(UsageError, match=f"holds a run with other {named}"):
             fit_pixel(recipe, source, folder, seed=seed, device="cpu")
+
+
+def test_a_stopped_run_is_no_anonymizer_until_somebody_says_go_on(films: Clips, tmp_path: Path) -> None:
+    stopped = quick(headway=Headway(epochs=2, share=3.0))
+    for _ in range(2):
+        with pytest.raises(NoHeadway, match="after 2 epochs the budget nets still win") as caught:
+            fit_pixel(stopped, films, tmp_path, device="cpu")
+        assert not (tmp_path / "config.json").exists()
+        assert not (tmp_path / "model.safetensors").exists()
+    assert "settings.headway.epochs=0 goes on with this run" in str(caught.value)
+    fit_pixel(stopped.with_text("settings.headway.epochs", "0"), films, tmp_path, device="cpu")
+    assert (tmp_path / "config.json").is_file()
+
+
+def test_what_does_not_change_the_result_may_be_changed_in_a_run(
+    straight: tuple[Made, Path], films: Clips
+) -> None:
+    made, folder = straight
+    changes: dict[str, Any] = {
+        "checkpoint_every": 7,
+        "keep_every": 5,
+        "workers": 1,
+        "cache_gib": 1.0,
+        "compile": True,
+        "headway": Headway(epochs=4),
+        "repeatable": False,
+    }
+    assert set(changes) == set(FREE_TO_CHANGE)
+    for name, value in changes.items():
+        again = fit_pixel(quick(**{name: value}), films, folder, seed=3, device="cpu")
+        assert again.anonymizer.content_hash() == made.anonymizer.content_hash()
+
+
+def test_a_recipe_that_has_nothing_to_train_says_so(films: Clips, tmp_path: Path) -> None:
+    recipe = veil_pixel().changed("settings.epochs", 1)
+    with pytest.raises(UsageError, match=r"veil-pixel: settings\.epochs=1, but there is nothing to train"):
+        fit_pixel(recipe, films, tmp_path / "run", device="cpu")
+    assert not (tmp_path / "run").exists()
 
 
 KILLED = """
@@ -406,13 +453,16 @@ def test_hiding_is_what_the_budget_asks_for_and_the_leash_holds_it_back(tmp_path
     torch.set_num_threads(1)  # so small a game ends elsewhere when sums are added up in another order
     try:
         still, hidden = play(w_budget=0.0), play(w_budget=3.0)
-        leashed = play(w_budget=3.0, penalty=Penalty(bound=0.02), w_penalty=300.0)
+        # with larger steps, so that f_A comes to the end of the longer leash
+        hasty = {"w_budget": 3.0, "rates": replace(GAME.rates, anonymizer=1e-3)}
+        loose = play(**hasty)
+        short, long = (play(**hasty, penalty=Penalty(bound=b), w_penalty=300.0) for b in (0.02, 0.15))
     finally:
         torch.set_num_threads(threads)
     assert still["rms"] < 0.12
     assert hidden["budget"] > still["budget"]
     assert hidden["utility"] < still["utility"] + 0.3
-    assert leashed["rms"] < hidden["rms"]
+    assert short["rms"] < long["rms"] < loose["rms"]
 
 
 def test_a_recipe_whose_networks_cannot_be_built_leaves_no_run_behind(films: Clips, tmp_path: Path) -> None:

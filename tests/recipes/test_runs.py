@@ -11,7 +11,7 @@ import pytest
 
 import videoveil
 from videoveil.errors import UsageError
-from videoveil.recipes.runs import RUN, YAML, claim, claimed
+from videoveil.recipes.runs import RUN, YAML, claim, claimed, note
 
 MINE = {"format": "x-1", "recipe": {"name": "spact", "members": ("a", "b")}, "seed": 3}
 
@@ -45,6 +45,21 @@ def test_another_run_is_refused_by_what_differs(changes: dict, named: str, tmp_p
     with pytest.raises(UsageError, match=f"holds a run with {named} use another folder"):
         claim(tmp_path, {**MINE, **changes}, "")
     assert json.loads((tmp_path / RUN).read_text())["seed"] == 3
+
+
+def test_what_is_free_may_differ_and_nothing_else(tmp_path: Path) -> None:
+    recipe = {"name": "spact", "settings": {"workers": 2, "rate": 1}}
+    claim(tmp_path, {"recipe": recipe, "workers": 1}, "")
+    free = ("recipe.settings.workers", "recipe.settings.new")
+    other = {"name": "spact", "settings": {"workers": 8, "rate": 1, "new": True}}
+    claim(tmp_path, {"recipe": other, "workers": 1}, "", free)
+    assert json.loads((tmp_path / RUN).read_text())["recipe"] == recipe  # as the run was begun
+    for wrong in (
+        {"recipe": {**other, "settings": {"workers": 2, "rate": 2}}, "workers": 1},
+        {"recipe": other, "workers": 2},  # the same name in another place is not free
+    ):
+        with pytest.raises(UsageError, match="holds a run with other"):
+            claim(tmp_path, wrong, "", free)
 
 
 def test_a_folder_with_other_things_in_it_is_left_alone(tmp_path: Path) -> None:
@@ -100,3 +115,13 @@ def test_a_run_that_is_refused_before_it_began_leaves_no_folder_behind(tmp_path:
         raise UsageError("later")
     assert (folder / "work").is_file()
     assert (folder / RUN).is_file()
+
+
+def test_a_note_is_kept_and_makes_no_other_run_of_it(tmp_path: Path) -> None:
+    claim(tmp_path, MINE, "")
+    note(tmp_path, identity_error=0.25)
+    claim(tmp_path, MINE, "")
+    assert json.loads((tmp_path / RUN).read_text())["identity_error"] == 0.25
+    stamp = (tmp_path / RUN).stat().st_mtime_ns
+    note(tmp_path, identity_error=0.25)
+    assert (tmp_path / RUN).stat().st_mtime_ns == stamp

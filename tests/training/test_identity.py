@@ -5,7 +5,7 @@ import torch
 
 from videoveil.anonymizers import MLP, Attention, Erase, latent
 from videoveil.errors import Diverged, UsageError
-from videoveil.training.identity import IdentitySettings, learn_identity, relative_error
+from videoveil.training.identity import IdentitySettings, learn_identity, relative_error, shortfall
 
 from .latent_world import ACTIONS, WIDTH, accuracy, linear, world
 
@@ -55,3 +55,13 @@ def test_what_cannot_learn_or_diverges_is_said() -> None:
         learn_identity(latent(WIDTH, Attention(1, 4, init="default")), rows, IdentitySettings(epochs=2))
     with pytest.raises(UsageError, match="learning_rate=0"):
         IdentitySettings(learning_rate=0)
+
+
+def test_a_start_that_falls_short_is_told_with_what_to_do() -> None:
+    rows = world(64).pool.rows
+    left = learn_identity(latent(WIDTH, Attention(1, 4, init="default")), rows)  # as published, on few videos
+    said = shortfall(left, IdentitySettings())
+    assert f"relative error of {left:.3f}" in said
+    assert "identity.epochs=100" in said
+    assert "init='zero'" in said
+    assert shortfall(0.05, IdentitySettings()) == ""

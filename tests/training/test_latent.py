@@ -355,7 +355,11 @@ def test_whoever_looks_into_a_captured_run_sees_the_weights_of_that_epoch() -> N
 
     where = torch.device("cuda")
     made = make_loop(
-        latent(WIDTH, *recipe.stages), recipe, LatentData(action=HOME.pool), heads_for(recipe, HOME), device=where
+        latent(WIDTH, *recipe.stages),
+        recipe,
+        LatentData(action=HOME.pool),
+        heads_for(recipe, HOME),
+        device=where,
     )
     made.evaluate = look
     made.run()

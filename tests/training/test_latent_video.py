@@ -1,8 +1,8 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
-import numpy as np
 import pytest
 import torch
 
@@ -13,9 +13,11 @@ from videoveil.encoders import create
 from videoveil.encoders.base import Encoder
 from videoveil.errors import UsageError
 from videoveil.tasks.action.probe import ProbeConfig
+from videoveil.tasks.base import Clips
 from videoveil.tasks.targets import targets
+from videoveil.training import seeds
 from videoveil.training.latent import LatentLoop, LatentSchedule
-from videoveil.training.latent_video import VideoSource
+from videoveil.training.latent_video import EncodedClips, VideoSource
 
 CPU = torch.device("cpu")
 
@@ -72,7 +74,7 @@ def test_draws_depend_on_seed_and_epoch_alone(films: Dataset, encoder: Encoder) 
 def test_the_encoder_stays_frozen_while_the_anonymizer_learns(films: Dataset, encoder: Encoder) -> None:
     source = source_of(films, encoder)
     before = encoder.content_hash()
-    head = source.action_head(ProbeConfig(epochs=5), passes=1)
+    head = source.action_head(source.pool(1), ProbeConfig(epochs=5))
     anonymizer = latent(encoder.width, Attention(1, 4))
     start = anonymizer.content_hash()
     schedule = LatentSchedule(epochs=2, learning_rate=1e-2)
@@ -93,13 +95,66 @@ def test_a_last_video_alone_in_its_step_is_left_out(films: Dataset, encoder: Enc
 
 def test_raw_features_are_of_the_right_videos(films: Dataset, encoder: Encoder) -> None:
     source = source_of(films, encoder)
-    found = source.features(2)
+    found = source.pool(2)
     assert found.rows.shape == (10, encoder.width)
     assert found.offsets.tolist() == [0, 2, 4, 6, 8, 10]
+    assert found.ids == tuple(item.id for item in films.items)
+    assert found.labels is not None
+    assert found.labels.tolist() == source.targets.values.tolist()
     clip = source.clips.clip(3, 1)
     with torch.no_grad():
-        row = encoder(clip[None])[0].numpy()
-    assert np.allclose(found.rows[3 * 2 + 1], row, atol=1e-5)
+        row = encoder(clip[None])[0]
+        stills = encoder(
+            clip.transpose(0, 1)[:, :, None].expand(-1, -1, clip.shape[1], -1, -1)
+        )  # of every frame
+    assert torch.allclose(found.rows[3 * 2 + 1], row, atol=1e-5)
+    assert found.static is not None
+    assert found.static.shape == (5, 4, encoder.width)
+    for pair in found.static[3, 2:]:  # of the second pass
+        assert float((stills - pair).abs().amax(1).min()) < 1e-5
+
+
+def test_the_step_is_the_same_however_many_clips_the_encoder_takes_at_once(
+    films: Dataset, encoder: Encoder
+) -> None:
+    one, two = (next(iter(source_of(films, encoder, at_once=n).moments(0))) for n in (1, 32))
+    for name in ("clip", "first", "second"):
+        assert torch.allclose(getattr(one, name), getattr(two, name), atol=1e-5)
+
+
+def test_a_second_moving_clip_is_another_one_of_the_same_video(films: Dataset, encoder: Encoder) -> None:
+    plain, both = (source_of(films, encoder, second=second) for second in (False, True))
+    before, after = next(iter(plain.moments(0))), next(iter(both.moments(0)))
+    assert before.other is None
+    assert after.other is not None
+    assert after.alone is not None
+    assert torch.equal(before.clip, after.clip)
+    order = seeds.rng(0, "order", 0).permutation(5)[:3]
+    clips = torch.stack([both.others.clip(int(place), 0) for place in order])
+    with torch.no_grad():
+        assert torch.allclose(encoder(clips), after.other, atol=1e-5)
+    assert not torch.allclose(after.clip, after.other, atol=1e-3)
+    assert not after.alone.any()
+
+
+def test_a_video_no_longer_than_a_clip_has_no_other(tmp_path: Path, encoder: Encoder) -> None:
+    short = grey_dataset(tmp_path, train=2, test=0, frames=8)
+    source = source_of(short, encoder, second=True)
+    assert source.alone.tolist() == [True, False]  # 8 and 11 frames
+    (moment,) = source.moments(0)
+    assert moment.alone is not None
+    assert sorted(moment.alone.tolist()) == [False, True]
+
+
+def test_videos_that_an_anonymizer_went_over_are_refused(films: Dataset, encoder: Encoder) -> None:
+    from videoveil.anonymizers.obfuscate import Downsampler
+
+    with pytest.raises(UsageError, match="anonymized already"):
+        EncodedClips(Clips(films, anonymizer=Downsampler(2.0)), encoder)
+    told = EncodedClips(Clips(films, "train"), encoder).describe()
+    assert told["kind"] == "videos"
+    assert told["encoder"]["hash"] == encoder.content_hash()
+    assert (told["dataset"], told["split"]) == (films.name, "train")
 
 
 def test_the_fingerprint_changes_with_videos_and_encoder(films: Dataset, encoder: Encoder) -> None:

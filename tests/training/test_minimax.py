@@ -19,8 +19,8 @@ from hypothesis import strategies as st
 from tests.training.minimax_world import QUICK, loop, settings, state, videos
 from videoveil.data.records import Dataset
 from videoveil.errors import CheckpointError, Diverged, NoHeadway, UsageError
-from videoveil.training import checkpoints
-from videoveil.training.minimax import CHECKPOINT, KEPT_FORMAT, Turns, acts, near_chance
+from videoveil.training import checkpoints, minimax
+from videoveil.training.minimax import CHECKPOINT, KEPT_FORMAT, Turns, acts, begins_anew, near_chance
 from videoveil.training.minimax_settings import (
     Budget,
     Headway,
@@ -33,6 +33,7 @@ from videoveil.training.minimax_settings import (
 )
 
 PAIR = Budget(members=("mobilenet.v1-0.25",))
+BEAM = (Phase("hide", 3), Phase("budget", 4), Phase("restore", 2))  # longer than an epoch of two steps
 
 
 @pytest.fixture(scope="module")
@@ -70,24 +71,54 @@ def test_the_auxiliaries_learn_through_the_anonymizer_before_all_play(dataset: D
 
 
 def test_a_killed_run_goes_on_to_the_same_weights_and_history(dataset: Dataset, tmp_path: Path) -> None:
-    own = settings(epochs=3, budget=replace(PAIR, restart=1, restart_steps=2))
-    whole = loop(dataset, own, tmp_path / "whole")
+    require_the_same_after_a_kill(
+        dataset, settings(epochs=3, budget=replace(PAIR, restart=1, restart_steps=2)), tmp_path
+    )
+
+
+@pytest.mark.parametrize(
+    "reach", [0.0, 2.0]
+)  # ends after the four batches that it is judged by, or never early
+def test_a_killed_run_goes_on_in_the_middle_of_a_phase(
+    reach: float, dataset: Dataset, tmp_path: Path
+) -> None:
+    waiting = Phase("budget", 6, until="budget", reach=reach)
+    own = settings(epochs=5, phases=(Phase("hide"), waiting, Phase("restore", 2)))
+    turns = require_the_same_after_a_kill(dataset, own, tmp_path)
+    cycle = ["hide", *["budget"] * (4 if reach == 0 else 6), "restore", "restore"]
+    assert turns[4:] == (cycle * 2)[:10]
+
+
+def require_the_same_after_a_kill(dataset: Dataset, own: MinimaxSettings, folder: Path) -> list[str]:
+    """A run, and one that is killed in the second epoch of the minimax and goes on; the turns of the whole one."""
+    whole = loop(dataset, own, folder / "whole")
+    turns = watched(whole)
     whole.run()
 
     def stop(done: int, total: int, value: float) -> None:
-        if done == 3 * whole.batches.steps + 1:  # in the second epoch of the minimax
+        if done == 3 * whole.batches.steps + 1:
             raise Stopped
 
-    cut = loop(dataset, own, tmp_path / "cut", progress=stop)
+    cut = loop(dataset, own, folder / "cut", progress=stop)
     with pytest.raises(Stopped):
         cut.run()
-    again = loop(dataset, own, tmp_path / "cut")
+    again = loop(dataset, own, folder / "cut")
     again.run()
     assert same(whole, again)
     for mine, other in zip(whole.history, again.history):
         assert {k: v for k, v in mine.items() if k != "seconds"} == {
             k: v for k, v in other.items() if k != "seconds"
         }
+    return turns
+
+
+def watched(made: Any) -> list[str]:
+    """Grows with every turn that a loop takes."""
+    turns: list[str] = []
+    made.set_up()
+    take = made.step.take
+    made.set_up = lambda: setattr(made.step, "take", lambda t, b: (turns.append(t), take(t, b))[1])
+    return turns
 
 
 def test_the_same_seed_gives_the_same_weights_whatever_the_threads(dataset: Dataset) -> None:
@@ -123,13 +154,11 @@ def test_epochs_are_kept_for_looking_back(dataset: Dataset, tmp_path: Path) -> N
 
 def test_restarted_budget_nets_begin_anew_and_learn_alone(dataset: Dataset) -> None:
     own = settings(budget=replace(PAIR, restart=1, restart_steps=3), epochs=2)
-    made, turns, restarts = loop(dataset, own), [], []
+    made, restarts = loop(dataset, own), []
     fresh = made.fresh
     assert fresh is not None
     made.fresh = lambda place, again: (restarts.append((place, again)), fresh(place, again))[1]
-    made.set_up()
-    take = made.step.take
-    made.set_up = lambda: setattr(made.step, "take", lambda t, b: (turns.append(t), take(t, b))[1])  # type: ignore[method-assign]
+    turns = watched(made)
     made.run()
     assert restarts == [(0, 1)]
     steps = made.batches.steps
@@ -137,20 +166,54 @@ def test_restarted_budget_nets_begin_anew_and_learn_alone(dataset: Dataset) -> N
     assert turns[3 * steps + 3] == "anonymizer"
 
 
-def test_training_that_hides_nothing_is_stopped_with_a_reason(dataset: Dataset, tmp_path: Path) -> None:
-    own = settings(
+def hides_nothing(epochs: int) -> MinimaxSettings:
+    return settings(
         w_budget=0.0,
-        epochs=4,
-        headway=Headway(
-            epochs=2, share=3.0
-        ),  # nobody pushes L_B: it will not be three times its chance level
+        epochs=epochs,
+        headway=Headway(epochs=2, share=3.0),  # nobody pushes L_B: it won't be three times its chance level
         start=Start(identity_epochs=0, utility_epochs=0, budget_epochs=1, rate=1e-3),
     )
+
+
+def test_training_that_hides_nothing_is_stopped_with_a_reason(dataset: Dataset, tmp_path: Path) -> None:
+    own = hides_nothing(epochs=4)
     with pytest.raises(NoHeadway, match="its chance level"):
         loop(dataset, own, tmp_path).run()
     assert (tmp_path / CHECKPOINT).is_file()  # nothing is lost
     on = loop(dataset, replace(own, headway=Headway()), tmp_path)
     assert len(on.run()) == 5
+
+
+@pytest.mark.parametrize("epochs", [2, 3])  # stopped after the last epoch, and before it
+@pytest.mark.parametrize("checkpoint_every", [1, 100])
+def test_the_same_command_does_not_finish_a_training_that_was_stopped(
+    epochs: int, checkpoint_every: int, dataset: Dataset, tmp_path: Path
+) -> None:
+    own = replace(hides_nothing(epochs), checkpoint_every=checkpoint_every)
+    steps = []
+    for _ in range(3):
+        made = loop(dataset, own, tmp_path, progress=lambda done, total, value: steps.append(done))
+        with pytest.raises(NoHeadway, match="after 2 epochs the budget nets still win"):
+            made.run()
+        assert len(made.history) == 3
+    assert steps == list(range(1, 7))  # of the first time: nothing is tried again
+
+
+def test_the_same_command_does_not_finish_a_training_that_diverged(
+    dataset: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(minimax, "EXPLODED", 1e-3)
+    for _ in range(2):
+        with pytest.raises(Diverged, match="the minimax diverged in epoch 1"):
+            loop(dataset, settings(epochs=1), tmp_path).run()
+
+
+def test_no_headway_is_told_by_the_last_epoch_in_which_f_a_met_the_budget_nets(dataset: Dataset) -> None:
+    made = loop(dataset, settings(headway=Headway(epochs=2)))
+    made.history = [{"act": "minimax", "budget": 0.1, "chance": 2.0}, {"act": "minimax", "chance": 2.0}]
+    made.chance = 2.0
+    assert isinstance(stop := made._reason_to_stop(), NoHeadway)
+    assert "L_B is 0.100, 5% of its chance level 2.000" in str(stop)
 
 
 @pytest.mark.parametrize(
@@ -173,8 +236,39 @@ def test_a_loss_that_is_no_number_stops_the_run_and_names_the_term(dataset: Data
 def test_an_exploding_utility_loss_stops_the_run(dataset: Dataset) -> None:
     made = loop(dataset)
     made.history = [{"act": "minimax", "utility": 1.0}, {"act": "minimax", "utility": 50.0}]
-    with pytest.raises(Diverged, match=r"L_T is 50"):
-        made._require_sane()
+    assert isinstance(stop := made._reason_to_stop(), Diverged)
+    assert "L_T is 50" in str(stop)
+
+
+@pytest.mark.parametrize(
+    ("losses", "diverged"),
+    [
+        ((0.05, 1.05), False),  # f_T knew the clips by heart; a guess costs 0.69
+        ((0.05, 7.5), True),
+        ((None, 2.3), False),  # nobody looked at L_T in the first epoch
+        ((None, 2.3, 22.0), False),
+        ((None, 2.3, 24.0), True),
+        ((2.3, 24.0, None), False),  # what is not known is no reason
+    ],
+)
+def test_an_utility_loss_has_exploded_when_it_is_many_times_its_first_and_a_guess(
+    losses: tuple[float | None, ...], diverged: bool, dataset: Dataset
+) -> None:
+    made = loop(dataset)
+    made.history = [{"act": "minimax", **({"utility": loss} if loss is not None else {})} for loss in losses]
+    stop = made._reason_to_stop()
+    assert isinstance(stop, Diverged) == diverged
+    assert stop is None or f"L_T is {losses[-1]:g}" in str(stop)
+
+
+def test_a_guess_costs_ln_c_and_of_tags_ln_2(dataset: Dataset) -> None:
+    made = loop(dataset)
+    assert made._guess() == pytest.approx(math.log(2))
+    made.utility.classifier.head = torch.nn.Linear(1, 101)
+    assert made._guess() == pytest.approx(4.615, abs=1e-3)
+    sample = made.batches.videos.samples[0]
+    made.batches.videos.samples[0] = replace(sample, value=torch.zeros(101))
+    assert made._guess() == pytest.approx(math.log(2))
 
 
 # --- turns ---------------------------------------------------------------------------------------------------
@@ -206,6 +300,47 @@ def test_a_phase_ends_early_when_what_it_waits_for_has_come() -> None:
     assert turns.current.turn == "anonymizer"
 
 
+def test_a_cycle_that_is_longer_than_an_epoch_comes_to_all_of_its_phases(dataset: Dataset) -> None:
+    made = loop(dataset, settings(epochs=6, phases=BEAM))
+    turns = watched(made)
+    made.run()
+    assert made.batches.steps == 2
+    assert turns[4:] == ["hide"] * 3 + ["budget"] * 4 + ["restore"] * 2 + ["hide"] * 3
+
+
+def test_the_published_alternation_begins_anew_with_every_epoch(dataset: Dataset) -> None:
+    made = loop(dataset, settings(batch=2, privacy_batch=2))
+    turns = watched(made)
+    made.run()
+    assert made.batches.steps == 3
+    assert turns[6:] == ["anonymizer", "auxiliary", "anonymizer"] * 2
+    ours = (Phase("anonymizer", 3), Phase("auxiliary"))
+    assert begins_anew(ours, 4)
+    assert not begins_anew(ours, 3)  # the others would never learn
+    assert not begins_anew((Phase("budget"), Phase("utility"), Phase("anonymizer")), 1000)
+
+
+@given(st.lists(st.floats(0, 1, width=32), max_size=20), st.integers(0, 20))
+def test_turns_go_on_from_their_state_as_if_nothing_had_been(values: list[float], cut: int) -> None:
+    phases = (Phase("budget", 7, until="budget", reach=0.5), Phase("hide", 2))
+    straight, going = Turns(phases), Turns(phases)
+    for place, value in enumerate(values):
+        if place == cut:
+            going = Turns(phases, **json.loads(json.dumps(going.state())))
+        assert going.current == straight.current
+        for turns in (straight, going):
+            turns.took({"sure": torch.tensor(value)})
+    assert going.current == straight.current
+
+
+def test_a_checkpoint_of_before_turns_were_kept_is_gone_on_from(dataset: Dataset, tmp_path: Path) -> None:
+    loop(dataset, settings(epochs=1), tmp_path).run()
+    tensors, facts = checkpoints.read(tmp_path / CHECKPOINT, minimax.FORMAT)
+    del facts["turns"]
+    checkpoints.write(tmp_path / CHECKPOINT, minimax.FORMAT, tensors, facts)
+    assert len(loop(dataset, settings(epochs=1), tmp_path).run()) == 3
+
+
 def test_acts_that_take_no_epochs_are_left_out() -> None:
     own = settings(start=Start(utility_epochs=0, budget_epochs=2))
     assert [(act.name, act.epochs) for act in acts(own)] == [("budget start", 2), ("minimax", 2)]
@@ -220,6 +355,7 @@ def test_acts_that_take_no_epochs_are_left_out() -> None:
         ({"batch": 1}, "at least 2"),
         ({"w_budget": float("nan")}, "w_budget"),
         ({"epochs": -1}, "epochs"),
+        ({"precision": "16-mixed"}, "use 'bf16-mixed'"),
     ],
 )
 def test_settings_that_cannot_work_are_refused(wrong: dict[str, Any], what: str) -> None:

@@ -12,10 +12,12 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from tests.training.minimax_world import first_batch, loop, moved, settings, state, videos
+from videoveil.anonymizers.pixel import NoiseFloor, PixelAnonymizer, PixelConfig, UNet
+from videoveil.anonymizers.pixel.frames import to_frames
 from videoveil.data.records import Dataset
 from videoveil.objectives import nt_xent
 from videoveil.training.minimax_settings import Budget, Penalty, Utility
-from videoveil.training.minimax_step import _fold, _unfold, sureness
+from videoveil.training.minimax_step import _apart, _fold, _together, _unfold, sureness
 
 LABELS = Budget(kind="labels", members=("mobilenet.v1-0.25",))
 
@@ -150,6 +152,49 @@ def test_one_pass_gives_every_network_the_same_frames_as_separate_passes(dataset
     assert len(frames) == batch.clips.shape[0] * batch.clips.shape[3] + 2 * len(batch.views)
 
 
+@pytest.mark.parametrize("learning", [True, False])
+@pytest.mark.parametrize("one_pass", [True, False])
+@pytest.mark.parametrize("kind", ["pairs", "clips"])
+def test_noise_of_one_draw_per_video_is_drawn_so_in_training_too(
+    kind: Any, one_pass: bool, learning: bool, dataset: Dataset
+) -> None:
+    member = "tiny" if kind == "clips" else "mobilenet.v1-0.25"
+    utility = Utility(encoder="tiny", frames=8, stride=1, temporal="triplet")
+    own = settings(utility=utility, budget=Budget(kind=kind, members=(member,)), one_pass=one_pass)
+    made = loop(dataset, own)
+    made.anonymizer = PixelAnonymizer(PixelConfig((NoiseFloor(0.2, learned=True, per="video"),)))
+    made.set_up()
+    batch = first_batch(made)
+    assert batch.views is not None
+    grey = replace(batch, clips=torch.full_like(batch.clips, 0.5), views=torch.full_like(batch.views, 0.5))
+    shown = made.step._anonymized(grey, learning=learning)
+    for before, after in zip((batch.clips, batch.views), shown):
+        assert after is not None
+        assert after.shape == before.shape
+        frames = to_frames(_together(after)).unflatten(0, (len(after), -1))
+        assert torch.equal(frames, frames[:, :1].expand_as(frames)), "a video has noise of its own"
+        assert not torch.equal(frames[0, 0], frames[1, 0]), "and no other's"
+
+
+@pytest.mark.parametrize("shape", [(2, 3, 3, 4, 5, 5), (2, 2, 3, 5, 5)])
+def test_all_that_is_seen_of_a_video_is_one_clip_and_comes_apart_again(shape: tuple[int, ...]) -> None:
+    part = torch.rand(shape)
+    assert torch.equal(_apart(_together(part), part), part)
+    assert torch.equal(to_frames(_together(part)), _fold([part]))  # each a true frame, in the same order
+
+
+def test_a_turn_of_hiding_tells_the_loss_of_the_net_that_knows_most(dataset: Dataset) -> None:
+    made = ready(dataset, budget=replace(LABELS, members=("mobilenet.v1-0.25",) * 2, target="entropy"))
+    batch = first_batch(made)
+    assert batch.views is not None
+    made.anonymizer.train(), made.budgets[0].eval(), made.budgets[1].eval()
+    with torch.no_grad():
+        views = made.anonymizer.stages[0](batch.views.flatten(0, 1))[:, None]
+        losses = [float(net.losses(net(views), batch.labels).mean()) for net in made.budgets]
+    assert losses[0] != losses[1]
+    assert float(made.step.take("hide", batch)["budget"]) == pytest.approx(min(losses), abs=1e-4)
+
+
 @pytest.mark.parametrize("temporal", ["triplet", "local", "invariance"])
 def test_temporal_terms_reach_the_anonymizer_and_the_embedding(temporal: Any, dataset: Dataset) -> None:
     utility = Utility(encoder="tiny", frames=8, stride=1, temporal=temporal, w_temporal=1.0)
@@ -209,31 +254,51 @@ def test_clip_budget_tells_videos_apart_by_two_clips(dataset: Dataset) -> None:
     assert values[-1] < values[0]
 
 
-@pytest.mark.parametrize(("bound", "works"), [(0.0, True), (1.0, False)])
+@pytest.mark.parametrize(("bound", "passed"), [(0.0, True), (1.0, False)])
 @pytest.mark.parametrize("differentiable", [True, False])
 def test_the_penalty_pulls_exactly_when_the_bound_is_passed(
-    bound: float, works: bool, differentiable: bool, dataset: Dataset
+    bound: float, passed: bool, differentiable: bool, dataset: Dataset
 ) -> None:
-    made = ready(
-        dataset,
-        w_utility=0.0,
-        w_budget=0.0,
-        penalty=Penalty(bound=bound, differentiable=differentiable),
-    )
+    """And the released form never does: it is a value in the log, and the step is that without a penalty."""
+    free = ready(dataset)
+    leashed = ready(dataset, w_penalty=100.0, penalty=Penalty(bound=bound, differentiable=differentiable))
+    batch = first_batch(free)
+    before = state(free)["anonymizer"]
+    assert free.step.take("anonymizer", batch)["penalty"] == 0
+    terms = leashed.step.take("anonymizer", batch)
+    assert (terms["active"], terms["penalty"] > 0) == (float(passed), passed)
+    one, two = state(free)["anonymizer"], state(leashed)["anonymizer"]
+    assert any(not torch.equal(before[name], one[name]) for name in one)
+    same = all(torch.equal(one[name], two[name]) for name in one)
+    assert same == (not (passed and differentiable))
+
+
+def test_the_penalty_brings_the_anonymizer_back(dataset: Dataset) -> None:
+    made = ready(dataset, w_utility=0.0, w_budget=0.0, penalty=Penalty(bound=0.0))
     batch = first_batch(made)
-    before = state(made)["anonymizer"]
-    if works and not differentiable:  # the released form: a value in the log, nothing to learn from
-        with pytest.raises(RuntimeError, match="does not require grad"):
-            made.step.take("anonymizer", batch)
-        return
-    if not works:
-        terms = made.step.take("anonymizer", batch) if differentiable else {"active": torch.zeros(())}
-        assert terms["active"] == 0
-        weights = dict(made.anonymizer.named_parameters())
-        assert all(torch.equal(before[k], v) for k, v in weights.items())
-        return
     values = [float(made.step.take("anonymizer", batch)["penalty"]) for _ in range(15)]
     assert values[-1] < values[0]
+
+
+@pytest.mark.parametrize(("raw", "made", "shown"), [(1.0, 1.5, 0.0), (0.5, 3.0, 0.5), (0.25, -9.0, 0.25)])
+def test_the_penalty_is_on_what_will_be_shown(
+    raw: float, made: float, shown: float, dataset: Dataset
+) -> None:
+    step = ready(dataset, penalty=Penalty(bound=0.0)).step
+    clips = torch.full((2, 1, 3, 4, 8, 8), raw)
+    assert float(step._penalty(clips, torch.full_like(clips, made))) == pytest.approx(shown, abs=1e-4)
+
+
+def test_without_an_activation_the_change_on_record_is_of_what_will_be_shown(dataset: Dataset) -> None:
+    made = loop(dataset, settings(penalty=Penalty(bound=0.0)))
+    made.anonymizer = PixelAnonymizer(PixelConfig((UNet(width=4, out="none"),)))
+    with torch.no_grad():
+        for weight in list(made.anonymizer.parameters())[-2:]:
+            weight.mul_(100)  # of the last layer: far outside [0, 1]
+    made.set_up()
+    terms = made.step.take("anonymizer", first_batch(made))
+    assert 0 < terms["rms"] < 1
+    assert torch.isclose(terms["penalty"], terms["rms"], atol=1e-4)
 
 
 def test_the_penalty_on_features_is_measured_by_the_utility_net(dataset: Dataset) -> None:

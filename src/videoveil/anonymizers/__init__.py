@@ -28,6 +28,7 @@ from videoveil.anonymizers.errors import (
     NotExportable,
     NotFitted,
     ShapeMismatch,
+    Unchanged,
     Withheld,
 )
 from videoveil.anonymizers.keys import NoiseKey
@@ -62,6 +63,7 @@ __all__ = [
     "ShapeMismatch",
     "StageConfig",
     "StaticResidual",
+    "Unchanged",
     "Veiled",
     "Withheld",
     "build_stage",

@@ -9,6 +9,10 @@ class Withheld(VeilError):
     """The output (or the input) is not a number: nothing is given out, least of all the raw input."""
 
 
+class Unchanged(Withheld):
+    """Features come out as they went in: whoever had them would have the raw ones."""
+
+
 class ShapeMismatch(UsageError):
     """Features of the wrong number of axes or the wrong width."""
 

@@ -11,7 +11,9 @@ What this does not do:
 - Equal content gives equal output under one key: a clip can be recognised as the same clip. One key per release keeps
   releases apart.
 - Other content gets other noise, be it another clip of the same video, another recording of the same person, or the
-  same clip with another last bit: what many rows have in common can be found by averaging them. Rows that are given
+  same clip with another last bit: what many rows have in common can be found by averaging them. An encoder gives a clip
+  other last bits in another batch, so features that leave the process are named by their clip (`clip_contents`, or
+  video and place), not by their own bytes (`row_contents`). Rows that are given
   one `content` (all clips of a video, or of a person) get one noise, which cannot be averaged away; what they do not
   have in common is then seen without noise, in their differences.
 """
@@ -134,6 +136,23 @@ def normals(seed: bytes, count: int) -> np.ndarray:
     uniform = (uniform + 0.5) / 2.0**53  # in (0, 1), never an end
     radius, angle = np.sqrt(-2 * np.log(uniform[:pairs])), 2 * np.pi * uniform[pairs:]
     return np.concatenate((radius * np.cos(angle), radius * np.sin(angle)))[:count]
+
+
+def clip_contents(clips: Tensor) -> list[bytes]:
+    """What names each clip of (N, …): its shape and the hash of its pixels, whatever other clips come with it."""
+    return [_clip_content(clip) for clip in clips.detach()]
+
+
+def _clip_content(clip: Tensor) -> bytes:
+    """Floats in [0, 1] count as the bytes they stand for: the same pixels, or nearly the same, are the same clip."""
+    if clip.dtype == torch.uint8:
+        pixels = clip.cpu().numpy()
+    elif clip.is_floating_point() and bool(((clip >= 0) & (clip <= 1)).all()):
+        pixels = (clip.float() * 255).round().to(torch.uint8).cpu().numpy()
+    else:
+        pixels = (clip.float() + 0.0).cpu().numpy().astype("<f4")  # + 0: one zero, not two
+    shape = " ".join(map(str, (pixels.dtype.name, *pixels.shape)))
+    return f"clip {shape} ".encode() + hashlib.sha256(pixels.tobytes()).digest()
 
 
 def row_contents(x: Tensor, mask: Tensor | None = None) -> list[bytes]:

@@ -102,7 +102,9 @@ class LatentAnonymizer(Published):
         static: (N, d) or (N, K, d), static features of each clip's video as the encoder gave them. mask: (N, S), True
         where a token is real; other tokens have no influence and come out as 0. content: what names each row for
         keyed noise (say, hash of the video and start of the clip); rows of one content get one noise. Without it the
-        row's own bytes do. Anything that is not a number, going in or coming out, raises `Withheld`.
+        row's own bytes do: equal rows get equal noise in any batch, but a clip that is encoded again in another batch
+        has other last bits, hence other noise, and averaging would take it off. So name what you export, or let `wrap`
+        and `veil anonymize-features` do so. Anything that is not a number, going in or coming out, raises `Withheld`.
         """
         tokens = self._tokens(x, mask)
         if not tokens.numel():

@@ -78,7 +78,8 @@ def open_anonymizer(
     """An obfuscation by name, or whatever anonymizer a run folder or the hub has.
 
     key: the secret of anonymizers that add noise. detector and fail_closed: of those that cover what is found; people
-    are followed from frame to frame, and with `fail_closed` a frame in which one is lost becomes black.
+    are followed from frame to frame, and with `fail_closed` a frame in which one is lost becomes black, and so do all
+    after it until that person is found again.
     """
     if source in FOUND:
         return _obfuscator(source, detector, fail_closed)
@@ -134,4 +135,5 @@ def _obfuscator(source: str, detector: Detector | None, fail_closed: bool) -> Cl
         raise UsageError(
             f"anonymizer {source!r} covers {covers}, the detector {detector.name} finds {detector.covers}"
         )
-    return Obfuscator(method, detector, margin=MARGIN, fail_closed=fail_closed, tracker=Tracking())
+    tracker = None if fail_closed else Tracking()  # whoever fails closed gives nobody up
+    return Obfuscator(method, detector, margin=MARGIN, fail_closed=fail_closed, tracker=tracker)

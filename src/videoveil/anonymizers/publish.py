@@ -16,7 +16,7 @@ from videoveil.anonymizers.card import Account, ModelCard, render
 from videoveil.anonymizers.errors import NotExportable
 from videoveil.anonymizers.keys import NoiseKey
 from videoveil.encoders.checkpoints import differences
-from videoveil.encoders.hub import read_folder, read_hub
+from videoveil.encoders.hub import read_folder
 from videoveil.errors import CheckpointError, UsageError
 
 WEIGHTS, CARD, CONFIG = "model.safetensors", "README.md", "config.json"
@@ -52,9 +52,19 @@ class Published(nn.Module):
         return save(self, folder)
 
     @classmethod
-    def from_pretrained(cls, source: str | Path, *, key: NoiseKey | None = None) -> Self:
-        """From a folder that `save_pretrained` wrote, or from the hub ("ORG/NAME"), in eval mode."""
-        tensors, facts = read(source)
+    def from_pretrained(
+        cls,
+        source: str | Path,
+        *,
+        key: NoiseKey | None = None,
+        token: str | None = None,
+        revision: str | None = None,
+    ) -> Self:
+        """From a folder that `save_pretrained` wrote, or from the hub ("ORG/NAME"), in eval mode.
+
+        Of the hub: `token` opens what is private, `revision` is the branch, tag or commit that is meant.
+        """
+        tensors, facts = read(source, token=token, revision=revision)
         return _assembled(cls, str(source), tensors, facts, key)
 
     def push_to_hub(
@@ -85,14 +95,36 @@ def save(anonymizer: Published, folder: str | Path) -> Path:
     return folder
 
 
-def read(source: str | Path) -> tuple[Mapping[str, Tensor], dict[str, Any]]:
+def read(
+    source: str | Path, *, token: str | None = None, revision: str | None = None
+) -> tuple[Mapping[str, Tensor], dict[str, Any]]:
     """Weights and config.json of a folder, or of "ORG/NAME" (or "hub:ORG/NAME") on the hub."""
     text, path = str(source), Path(source)
     if path.is_dir():
+        if revision is not None:  # ignoring it would give out weights that somebody did not mean
+            raise UsageError(f"{source}: is a folder, which has no revision={revision!r}; leave it out")
         return read_folder(path)
     if re.fullmatch(r"(hub:)?[\w.-]+/[\w.-]+", text):
-        return read_hub(text.removeprefix("hub:"))
+        return read_folder(_fetched(text.removeprefix("hub:"), token, revision))
     raise CheckpointError(f"{source}: no such folder, nor a name on the hub (ORG/NAME)")
+
+
+def _fetched(repository: str, token: str | None, revision: str | None) -> Path:
+    """The folder of the hub's local cache with configuration and weights, both of one commit."""
+    from huggingface_hub import hf_hub_download
+
+    try:
+        folder = Path(hf_hub_download(repository, CONFIG, revision=revision, token=token)).parent
+        commit = folder.name  # so the weights are of the same one, whatever is pushed meanwhile
+        hf_hub_download(repository, WEIGHTS, revision=commit, token=token)
+    except Exception as error:  # the client raises its own errors, its transport's and the system's
+        meant = f"hub:{repository}" + ("" if revision is None else f" at {revision}")
+        raise CheckpointError(
+            f"{meant}: could not be fetched ({type(error).__name__}: {error})\n"
+            "check the name, the revision, the token (of what is private) and the network, or fetch it elsewhere with "
+            f"`hf download {repository} --local-dir DIR` and give the folder"
+        ) from error
+    return folder
 
 
 def load(source: str | Path, *, key: NoiseKey | None = None) -> Published:

@@ -13,12 +13,18 @@ import torch
 from torch import Tensor, nn
 
 from videoveil.anonymizers.errors import EncoderMismatch, ShapeMismatch
+from videoveil.anonymizers.keys import clip_contents
 from videoveil.anonymizers.latent import LatentAnonymizer, require_exportable
 from videoveil.errors import UsageError
+from videoveil.features.tokens import require_mean_pooled
 
 
 class Veiled(nn.Module):
-    """Encoder and anonymizer as one frozen module: always in eval mode, never with gradient."""
+    """Encoder and anonymizer as one frozen module: always in eval mode, never with gradient.
+
+    Keyed noise is named by the pixels of a clip, to 8 bit where they are in [0, 1], or by the `content` that the caller
+    gives; batch size, order and other clips have no part in it. What else a batch changes are the encoder's roundings.
+    """
 
     def __init__(self, encoder: nn.Module, anonymizer: LatentAnonymizer, static_frames: int, time: int):
         super().__init__()
@@ -36,17 +42,20 @@ class Veiled(nn.Module):
         """Clips → anonymized clip vectors (N, d); of temporal tokens, their mean. `content`: see the anonymizer."""
         if self.anonymizer.config.tokens == "temporal":
             return self.temporal_tokens(clips, content).mean(1)
-        features = self.encoder(clips)
-        anonymized: Tensor = self.anonymizer(features, static=self._static(clips), content=content)
-        return anonymized
+        return self._anonymized(self.encoder(clips), clips, content)
 
     @torch.no_grad()
     def temporal_tokens(self, clips: Tensor, content: Sequence[str | bytes] | None = None) -> Tensor:
         """Clips → anonymized temporal tokens (N, S, d), where the anonymizer was made for them."""
         if self.anonymizer.config.tokens != "temporal":
             raise UsageError("this anonymizer was made for clip vectors; train one with tokens='temporal'")
-        tokens = self.encoder.temporal_tokens(clips)  # type: ignore[operator]
-        anonymized: Tensor = self.anonymizer(tokens, static=self._static(clips), content=content)
+        tokens: Tensor = self.encoder.temporal_tokens(clips)  # type: ignore[operator]
+        return self._anonymized(tokens, clips, content)
+
+    def _anonymized(self, features: Tensor, clips: Tensor, content: Sequence[str | bytes] | None) -> Tensor:
+        if content is None and self.anonymizer.wants_noise:
+            content = clip_contents(clips)  # not the features, whose last bits depend on the batch
+        anonymized: Tensor = self.anonymizer(features, static=self._static(clips), content=content)
         return anonymized
 
     def _static(self, clips: Tensor) -> Tensor | None:
@@ -69,10 +78,11 @@ def wrap(
 ) -> Veiled:
     """Put an anonymizer behind an encoder: any module that takes clips and gives (N, d). Both are frozen in place.
 
-    A width that differs is refused, and so is an encoder with another content hash than the anonymizer was trained
-    for, unless `other_encoder=True`, which warns; an encoder whose hash cannot be known warns too. Where the
-    anonymizer needs static features they are made from `static_frames` frames of the clip; `time` is the axis of
-    clips that counts frames.
+    A width that differs is refused, and so is an encoder with another content hash than the one that the anonymizer
+    names (`config.encoder`), unless `other_encoder=True`, which warns; an encoder whose hash cannot be known warns too.
+    An anonymizer that names none, as one from `latent(…)` without `encoder=`, goes behind any. One made for temporal
+    tokens needs an encoder whose vector is their mean. Where the anonymizer needs static features they are made from
+    `static_frames` frames of the clip; `time` is the axis of clips that counts frames.
     """
     require_exportable(anonymizer)
     width = getattr(encoder, "width", None)
@@ -80,10 +90,12 @@ def wrap(
         raise ShapeMismatch(
             f"{_name(encoder)} gives features of width {width}, the anonymizer takes {anonymizer.config.width}"
         )
-    if anonymizer.config.tokens == "temporal" and not hasattr(encoder, "temporal_tokens"):
-        raise UsageError(
-            f"{_name(encoder)} has no temporal_tokens(clips), which this anonymizer was made for"
-        )
+    if anonymizer.config.tokens == "temporal":
+        if not hasattr(encoder, "temporal_tokens"):
+            raise UsageError(
+                f"{_name(encoder)} has no temporal_tokens(clips), which this anonymizer was made for"
+            )
+        require_mean_pooled(encoder)
     if static_frames < 1:
         raise UsageError(f"static_frames={static_frames}: must be at least 1")
     _check_encoder(encoder, anonymizer, other_encoder)

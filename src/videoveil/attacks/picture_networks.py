@@ -25,7 +25,7 @@ from videoveil.attacks.pictures import HeldOut, Lens
 from videoveil.encoders import Classifier, Encoder, create
 from videoveil.encoders.registry import EMBEDDED, resolve
 from videoveil.errors import UsageError
-from videoveil.media.transforms import preset
+from videoveil.media.transforms import looks, preset
 from videoveil.training.supervised import Judge, Optimizer, Plateau
 
 Knowledge = Literal["fresh", "raw", "fine-tuned"]
@@ -129,7 +129,7 @@ class PictureConfig(Plateau):
             if getattr(self, name) < 1:
                 raise UsageError(f"{name}={getattr(self, name)}: must be at least 1")
         preset(self.augment, 8)
-        if preset(self.test, 8).random:
+        if any(one.random for one in looks(self.test, 8)):
             raise UsageError(f"test={self.test!r}: choose a preset without chance")
 
     @property

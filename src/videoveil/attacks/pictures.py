@@ -18,7 +18,7 @@ from videoveil.attacks.attributes import Labels
 from videoveil.data.records import Item
 from videoveil.errors import AnnotationError
 from videoveil.media import sampling
-from videoveil.media.transforms import preset
+from videoveil.media.transforms import looks
 from videoveil.training import seeds
 from videoveil.training.clip_batches import Frames
 
@@ -38,25 +38,31 @@ class Lens:
     length: int  # frames of a view; 1: pictures
     stride: int
     size: int
-    test: str  # a preset of media.transforms without chance
+    test: str  # a preset of media.transforms without chance, or several that take turns (`looks`)
     count: int
     step: int = 0
 
     def places(self, total: int) -> tuple[sampling.Clip, ...]:
         """The views of an item of `total` frames; a still picture is one view."""
+        ways = len(looks(self.test, self.size))  # each has its turn
         if total == 1 and self.length == 1:
-            return sampling.equidistant(1, 1, 1)
+            return sampling.equidistant(1, 1, 1) * ways
         if self.step:
             return tuple(sampling.windows(total, self.length, self.step, self.stride))
-        return sampling.equidistant(total, self.count, self.length, self.stride)
+        return sampling.equidistant(total, max(self.count, ways), self.length, self.stride)
 
     def pictures(self, item: Item, frames: Frames) -> Tensor:
         """(views, 3, T, s, s) uint8, each frame decoded once."""
         clips = self.places(frames.count(item))
         wanted = sorted({index for clip in clips for index in clip.indices})
-        rows = preset(self.test, self.size).evaluate(frames.read(item, wanted).cpu())  # (3, wanted, s, s)
+        decoded = frames.read(item, wanted).cpu()  # (wanted, H, W, 3)
         place = {index: row for row, index in enumerate(wanted)}
-        return torch.stack([rows[:, [place[i] for i in clip.indices]] for clip in clips])
+        rows = [[place[i] for i in clip.indices] for clip in clips]
+        ways = looks(self.test, self.size)
+        if len(ways) == 1:
+            cut = ways[0].evaluate(decoded)  # (3, wanted, s, s)
+            return torch.stack([cut[:, some] for some in rows])
+        return torch.stack([ways[n % len(ways)].evaluate(decoded[some]) for n, some in enumerate(rows)])
 
     def middles(self, total: int) -> list[int]:
         """The frame in the middle of every view, which says what is known of it where labels go by frames."""

@@ -45,7 +45,7 @@ from videoveil.attacks.reconstructor import (
 )
 from videoveil.data.records import Item
 from videoveil.errors import BadItems, UsageError
-from videoveil.media.transforms import preset
+from videoveil.media.transforms import looks, preset
 from videoveil.tasks import settings
 from videoveil.tasks.base import Clips, Metric, Progress, Role, Score, as_clips
 from videoveil.tasks.outcomes import MeanOutcome, Outcome
@@ -108,7 +108,7 @@ class ReconstructionConfig(Plateau):
         if not 0 < self.validation < 1:
             raise UsageError(f"validation={self.validation}: must be a share in (0, 1)")
         preset(self.augment, 8)
-        if preset(self.test, 8).random:
+        if any(one.random for one in looks(self.test, 8)):
             raise UsageError(f"test={self.test!r}: choose a preset without chance")
         self.attackers()
 

@@ -13,6 +13,7 @@ from videoveil.data.records import Item
 from videoveil.errors import AnnotationError, BadItems
 
 LEAST_EACH = 4  # items with an attribute, and without, in either split
+FEW_PEOPLE = 10  # of test videos, from which on an interval over people means something
 
 
 def prepared(subject: Subject, least_items: int) -> tuple[Subject, tuple[str, ...]]:
@@ -46,7 +47,20 @@ def prepared(subject: Subject, least_items: int) -> tuple[Subject, tuple[str, ..
         reasons.append(
             f"{few} test items: at least {least_items} are needed for a figure that means something"
         )
+    owners = people(subject)
+    shown = {owners[item.id] for item in subject.items(subject.test) if item.id in owners}
+    if owners and len(shown) < FEW_PEOPLE and len(shown) < few:
+        reasons.append(
+            f"the {few} test videos are of {len(shown)} people only: intervals take people, not videos, with repeats, "
+            f"and of fewer than {FEW_PEOPLE} they promise too much"
+        )
     return replace(_needed(subject), labels=_only(subject.labels, kept)), tuple(reasons)
+
+
+def people(subject: Subject) -> dict[str, str]:
+    """Item → who is in it, or else the film it was cut from; items of which neither is known are left out."""
+    owners = {item.id: item.subject or str(item.extra.get("source") or "") for item in subject.dataset.items}
+    return {name: owner for name, owner in owners.items() if owner}
 
 
 def _needed(subject: Subject) -> Subject:
@@ -88,7 +102,23 @@ def _why_not(subject: Subject, name: str) -> str:
             return (
                 f"{fewest} items of split {split!r} have one of its values; at least {LEAST_EACH} are needed"
             )
-    return ""
+    return _too_few_people(subject, name)
+
+
+def _too_few_people(subject: Subject, name: str) -> str:
+    """Why nothing follows from test videos of so few people; empty where there are enough, or nobody is known."""
+    owners, people_with = people(subject), {0: set[str](), 1: set[str]()}
+    for item in subject.items(subject.test):
+        known = subject.labels(item) or {}
+        if name in known:
+            people_with[known[name]].add(owners.get(item.id, item.id))
+    fewest = min(len(people) for people in people_with.values())
+    if fewest >= LEAST_EACH:
+        return ""
+    return (
+        f"{fewest} people in the test videos have one of its values; at least {LEAST_EACH} are needed, however many "
+        "videos there are of each"
+    )
 
 
 def _values(items: Sequence[Item], labels: Labels, name: str) -> list[int]:

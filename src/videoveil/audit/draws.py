@@ -1,15 +1,16 @@
 """Figures with intervals: a nested bootstrap over test items and trainings.
 
 Every draw takes seeds with repeats, and test items with repeats, the same ones for both sides and for all attackers, so
-that differences are those of the anonymizer.
+that differences are those of the anonymizer. Where it is known who is in a video, people are drawn and all of their
+videos with them: ten videos of one person tell less than ten of ten.
 
-Shapes: S seeds, B draws, n items, k attributes.
+Shapes: S seeds, B draws, n items of g people (of g = n where nobody is known), k attributes.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -54,19 +55,24 @@ class Draws:
 
     rules: Rules
     seed: int = 0
-    _items: dict[tuple[str, ...], np.ndarray] = field(default_factory=dict, repr=False)
-
-    def items(self, items: tuple[str, ...]) -> np.ndarray:
-        """(B, n) indices."""
-        if items not in self._items:
-            digest = hashlib.sha256(repr(items).encode()).digest()
-            rng = np.random.default_rng([self.seed, int.from_bytes(digest[:8])])
-            self._items[items] = rng.integers(0, len(items), (self.rules.resamples, len(items)))
-        return self._items[items]
+    people: Mapping[str, str] = field(default_factory=dict)  # item → who is in it, where that is known
+    _counts: dict[tuple[str, ...], np.ndarray] = field(default_factory=dict, repr=False)
 
     def counts(self, items: tuple[str, ...]) -> np.ndarray:
         """(B, n) how often each item is taken."""
-        return np.stack([np.bincount(row, minlength=len(items)) for row in self.items(items)]).astype(float)
+        if items not in self._counts:
+            digest = hashlib.sha256(repr(items).encode()).digest()
+            rng = np.random.default_rng([self.seed, int.from_bytes(digest[:8])])
+            places: dict[Any, int] = {}
+            # whose nobody is known is somebody of their own
+            owners = np.array([places.setdefault(self._owner(item), len(places)) for item in items])
+            taken = rng.integers(0, len(places), (self.rules.resamples, len(places)))  # (B, g)
+            often = np.stack([np.bincount(row, minlength=len(places)) for row in taken]).astype(float)
+            self._counts[items] = often[:, owners]
+        return self._counts[items]
+
+    def _owner(self, item: str) -> tuple[bool, str]:
+        return item in self.people, self.people.get(item, item)
 
     def seeds(self, count: int) -> np.ndarray:
         """(B, S) which seeds are taken in every draw."""

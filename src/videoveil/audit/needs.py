@@ -53,8 +53,11 @@ def actions(subject: Subject) -> str:
     for split in (subject.train, subject.test):
         if not any(item.action for item in subject.items(split)):
             return f"no item of split {split!r} has an action label"
-    kinds = {item.action for item in subject.items(subject.train)}
-    return "" if len(kinds) > 1 else f"all training videos are of one class ({next(iter(kinds))})"
+    for split, word in ((subject.train, "training"), (subject.test, "test")):
+        kinds = {item.action for item in subject.items(split) if item.action}
+        if len(kinds) == 1:
+            return f"all {word} videos with an action label are of one class ({next(iter(kinds))})"
+    return ""
 
 
 def anomalies(subject: Subject) -> str:

@@ -1,8 +1,9 @@
 """Two folders, raw videos and what any tool made of them: an audit that does not need to know the tool.
 
 A video and its anonymized version have the same path below their folders; the suffix may be another. They must have
-the same number of frames, and the same shape, made smaller or larger or not. What an anonymized file gives away beside
-its pictures (sound, tags, other streams, its size, the times of its frames) no attacker looks at: it is noted.
+the same number of frames, and the same shape, made smaller or larger or not. Files whose names were mixed up are
+refused: attackers would learn nothing from them, and nothing would seem to leak. What an anonymized file gives away
+beside its pictures (sound, tags, other streams, its size, the times of its frames) no attacker looks at: it is noted.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +29,14 @@ from videoveil.errors import BadItems, MediaError, MissingItems, UsageError
 ASPECT = 0.02  # by which the shapes may differ: sizes are whole numbers
 LATE = Fraction(1, 1000)  # seconds by which times may differ, beside the rounding of both files
 SHOWN = 4  # sizes or tags that a note names
+# whether an anonymized video looks like the raw one of its name
+COMPARED, RUN = 128, 32  # videos, and how many of them lie one after the other
+FRAMES, REACH = 12, 24  # frames that are looked at, in the middle, and how many they are taken from
+CELLS = (12, 16)  # of a picture, rows and columns
+FINE = 4  # pixels of a cell, in which outlines are looked for
+FAINT = 1e-3  # grey levels; what differs less between videos is nothing to go by
+LIKE, CLEARLY = 0.4, 0.1  # correlation of two that belong together, and by how much others must stay behind
+LEAST_MIXED, FEW_MIXED = 4, 1 / 16  # that make a mistake of names: videos, or this share of those compared
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +95,7 @@ def open_pairs(
         **subject,
     ).with_splits()
     require_apart(made)
+    require_no_raw(dataset, veiled)
     return replace(made, notes=(*notes, *check(dataset, veiled, workers)))
 
 
@@ -155,11 +166,15 @@ def _place(item: Item, root: Path) -> str:
 
 
 def check(raw: Dataset, anonymized: Dataset, workers: int = 2) -> tuple[str, ...]:
-    """Frames and shapes must be alike; every pair that is not is listed. What else a file gives away is a note."""
+    """Frames, shapes and what can be seen must be alike; pairs that are not are listed.
+
+    What else a file gives away is a note.
+    """
     with ThreadPoolExecutor(workers) as pool:
         pairs = [*pool.map(compare, raw.items, anonymized.items)]
     if wrong := [line for pair in pairs for line in pair.wrong]:
         raise BadItems(f"{len(wrong)} of {len(raw)} pairs do not belong together:", wrong)
+    require_named(raw, anonymized, [pair.raw.frames for pair in pairs if pair.raw], workers)
     return (*_size_notes(pairs), *_time_notes(pairs), *_beside_notes(pairs))
 
 
@@ -291,3 +306,153 @@ def require_apart(subject: Subject) -> None:
             "what they are asked, and less would seem to leak; keep each in one split:",
             [" = ".join(f"{item.id} ({item.split})" for item in items) for items in copies],
         )
+
+
+def require_no_raw(raw: Dataset, anonymized: Dataset) -> None:
+    """Refuse anonymized files that are byte for byte the raw file of another video; all of them are listed.
+
+    Only files of one length are read. A raw video that is there twice may stand for either.
+    """
+    content = cache(files.file_hash)
+    by_length: dict[int, dict[Path, str]] = {}
+    for item in raw.items:
+        if item.path.is_file():
+            by_length.setdefault(item.path.stat().st_size, {}).setdefault(item.path, item.id)
+    wrong = []
+    for own, made in zip(raw.items, anonymized.items):
+        there = by_length.get(made.path.stat().st_size, {})
+        others = {path: name for path, name in there.items() if path != own.path}
+        same = [name for path, name in others.items() if content(path) == content(made.path)]
+        if same and not (own.path in there and content(own.path) == content(made.path)):
+            wrong.append(f"{own.id}: is the raw video of {same[0]}")
+    if wrong:
+        raise BadItems(
+            f"{anonymized.root}: {len(wrong)} of {len(raw)} anonymized files are raw files of other videos, byte for "
+            "byte; name every anonymized file as its raw video is named:",
+            wrong,
+        )
+
+
+# --- names that were mixed up -------------------------------------------------------------------------------
+
+
+def require_named(raw: Dataset, anonymized: Dataset, frames: Sequence[int], workers: int = 2) -> None:
+    """Refuse anonymized videos a good part of which clearly shows what another raw video shows.
+
+    `frames`: how many each video has. Where an anonymizer leaves nothing to go by, nothing is said.
+    """
+    chosen = exchangeable([item.path for item in raw.items], frames)
+    both = [(raw.items[n], anonymized.items[n]) for n in chosen]
+    with ThreadPoolExecutor(workers) as pool:
+        seen = [*pool.map(lambda pair: (_look(pair[0]), _look(pair[1])), both)]
+    kept = [n for n, looks in enumerate(seen) if looks[0] is not None and looks[1] is not None]
+    if len(kept) < LEAST_MIXED:
+        return
+    ids = [both[n][0].id for n in kept]
+    alike = likeness([seen[n][1] for n in kept], [seen[n][0] for n in kept])  # type: ignore[misc]
+    found = told(alike)
+    mixed = {n: other for n, other in found.items() if n != other}
+    if len(mixed) < max(LEAST_MIXED, FEW_MIXED * len(kept), len(found) / 4):
+        return
+    raise BadItems(
+        f"{anonymized.root}: {len(mixed)} of {len(kept)} anonymized videos that were compared show what another raw "
+        "video shows (outlines and movement); name every anonymized file as its raw video is named:",
+        [
+            f"{ids[n]}: looks like {ids[other]} ({alike[n, other]:.2f}; like {ids[n]} {alike[n, n]:.2f})"
+            for n, other in mixed.items()
+        ][: 3 * SHOWN],
+    )
+
+
+def exchangeable(paths: Sequence[Path], frames: Sequence[int]) -> list[int]:
+    """Places of files that could be mistaken for one another, since they are of one length; COMPARED at most.
+
+    Of many, runs of neighbours are taken, spread over all: a list that slipped by one is found in them.
+    """
+    first = {path: place for place, path in reversed([*enumerate(paths)])}  # parts of one file are one
+    by_frames: dict[int, list[int]] = {}
+    for place in sorted(first.values()):
+        by_frames.setdefault(frames[place], []).append(place)
+    places = [n for count in sorted(by_frames) if len(by_frames[count]) > 1 for n in by_frames[count]]
+    if len(places) <= COMPARED:
+        return places
+    starts = np.linspace(0, len(places) - RUN, COMPARED // RUN).astype(int)
+    return [places[n] for n in sorted({int(start) + k for start in starts for k in range(RUN)})]
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """What colours, a blur or a line drawing leave of a video, by cells of the picture."""
+
+    outlines: np.ndarray  # (cells,) grey levels from pixel to pixel, mean over frames
+    movement: np.ndarray  # ((FRAMES − 1) · cells,) grey levels from frame to frame
+
+
+def _look(item: Item) -> Look | None:
+    """None where it cannot be decoded: who reads all of it will say why."""
+    from videoveil.media.reader import open_video
+
+    try:
+        with open_video(item.path) as video:
+            count = video.count()
+            reach = min(count, REACH)
+            first = (count - reach) // 2
+            grey = {frame.index: _grey(frame.image) for frame in video.frames(first, first + reach)}
+    except MediaError:
+        return None
+    numbers = first + np.linspace(0, reach - 1, FRAMES).round().astype(int)
+    return look(np.stack([grey[int(n)] for n in numbers]))
+
+
+def _grey(image: np.ndarray) -> np.ndarray:
+    """(H, W, 3) uint8 → small grey picture of float32."""
+    from PIL import Image
+
+    size = FINE * CELLS[1], FINE * CELLS[0]
+    return np.asarray(Image.fromarray(image).resize(size, Image.Resampling.BOX).convert("L"), np.float32)
+
+
+def look(frames: np.ndarray) -> Look:
+    """(FRAMES, FINE · rows, FINE · columns) grey levels → what is compared."""
+    across = np.abs(np.diff(frames, axis=2, append=frames[:, :, -1:]))
+    down = np.abs(np.diff(frames, axis=1, append=frames[:, -1:]))
+    moved = np.abs(np.diff(frames, axis=0))
+    return Look(_cells(across + down).mean(0).ravel(), _cells(moved).ravel())
+
+
+def _cells(frames: np.ndarray) -> np.ndarray:
+    """Means over cells."""
+    rows, columns = CELLS
+    return np.asarray(frames.reshape(len(frames), rows, FINE, columns, FINE).mean((2, 4)))
+
+
+def likeness(veiled: Sequence[Look], raw: Sequence[Look]) -> np.ndarray:
+    """(n, n): correlation of every anonymized video with every raw one, mean of outlines and movement."""
+    each = [
+        _distinct(np.stack([getattr(one, part) for one in veiled]))
+        @ _distinct(np.stack([getattr(one, part) for one in raw])).T
+        for part in ("outlines", "movement")
+    ]
+    return np.asarray(np.mean(each, 0))
+
+
+def _distinct(rows: np.ndarray) -> np.ndarray:
+    """(n, d): in what each differs from the mean of all, as vectors of length 1; 0 where it does not."""
+    rows = rows - rows.mean(0)
+    rows = rows - rows.mean(1, keepdims=True)
+    length = np.linalg.norm(rows, axis=1, keepdims=True)
+    there = length > FAINT * np.sqrt(rows.shape[1])
+    return np.where(there, rows / np.where(there, length, 1.0), 0.0)
+
+
+def told(alike: np.ndarray) -> dict[int, int]:
+    """Anonymized video → the raw one that it shows, of (n, n) likenesses, for those of which it is clear.
+
+    The two are nearest to each other, and every other video of either side stays well behind.
+    """
+    found = {}
+    for n, other in enumerate(alike.argmax(1)):
+        rivals = max(np.delete(alike[n], other).max(), np.delete(alike[:, other], n).max())
+        if alike[n, other] >= LIKE and alike[n, other] - rivals >= CLEARLY:
+            found[n] = int(other)
+    return found

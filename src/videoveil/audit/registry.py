@@ -25,6 +25,7 @@ from videoveil.audit import grid, members, needs, people, utilities
 from videoveil.audit.stopwatch import Stopwatch
 from videoveil.audit.subject import ALL, DENSE, WHICH, Stores, Subject, Which
 from videoveil.errors import UsageError
+from videoveil.media.transforms import AROUND
 from videoveil.tasks.action.network import NetworkConfig
 from videoveil.tasks.action.probe import ProbeConfig
 from videoveil.tasks.base import Clips, Features, Progress, Role
@@ -227,11 +228,15 @@ def _learning(gpu: bool) -> dict[str, Any]:
     return {"size": 64, "batch": 16, "checkpoint_every": 1000}
 
 
+# how attackers on pictures see them: up to the edges, where something raw may have been left
+LEARN, LOOK = "ted-spad-weak", AROUND
+
+
 def _frames(gpu: bool) -> FrameConfig:
     return FrameConfig(
         networks=("resnet.18", "tiny@own") if gpu else ("tiny@own",),
-        augment="ted-spad-weak",
-        test="ted-spad-test",
+        augment=LEARN,
+        test=LOOK,
         per_video=4 if gpu else 2,
         epochs=20 if gpu else 10,
         **_learning(gpu),
@@ -241,8 +246,8 @@ def _frames(gpu: bool) -> FrameConfig:
 def _clips(gpu: bool) -> ClipConfig:
     return ClipConfig(
         networks=("r3d.18", "tiny@own") if gpu else ("tiny@own",),
-        augment="ted-spad-weak",
-        test="ted-spad-test",
+        augment=LEARN,
+        test=LOOK,
         per_video=2 if gpu else 1,
         epochs=20 if gpu else 16,
         **_learning(gpu),
@@ -252,6 +257,8 @@ def _clips(gpu: bool) -> ClipConfig:
 def _reconstruction(gpu: bool) -> ReconstructionConfig:
     own = {name: value for name, value in _learning(gpu).items() if name != "batch"}
     return ReconstructionConfig(
+        augment=LEARN,
+        test=LOOK,
         width=32 if gpu else 8,
         epochs=30 if gpu else 8,
         network_epochs=15 if gpu else 8,
@@ -261,9 +268,7 @@ def _reconstruction(gpu: bool) -> ReconstructionConfig:
 
 
 def _identity(gpu: bool) -> IdentityConfig:
-    return IdentityConfig(
-        augment="ted-spad-weak", test="ted-spad-test", epochs=20 if gpu else 10, **_learning(gpu)
-    )
+    return IdentityConfig(augment=LEARN, test=LOOK, epochs=20 if gpu else 10, **_learning(gpu))
 
 
 def _action_network(gpu: bool) -> NetworkConfig:

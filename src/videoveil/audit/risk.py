@@ -260,7 +260,11 @@ def pairs_right(truth: np.ndarray, ranks: np.ndarray) -> np.ndarray:
 
 
 def inference(attacks: Mapping[str, Sequence[Any]], rules: Rules, seed: int) -> Risk:
-    """The attacker and attribute that are told apart best; control and interval know of that choice."""
+    """The attacker and attribute that are told apart best.
+
+    The control knows of that choice: it is the best of all, too. The interval does not, it is that of the one chosen:
+    with another choice in every draw its lower end would rise to the figure itself, for some one is always lucky.
+    """
     kind: Kind = "inference"
     candidates: list[tuple[str, np.ndarray, np.ndarray]] = []
     for who, seeds in attacks.items():
@@ -295,7 +299,7 @@ def _exchanged_pairs(candidates: Sequence[tuple[str, np.ndarray, np.ndarray]], s
 
 
 def _drawn(own: np.ndarray, ranks: np.ndarray, rules: Rules, seed: int) -> tuple[float, float]:
-    """Percentiles over draws of the items."""
+    """Percentiles over draws of the items, for one attacker and attribute."""
     rng = np.random.default_rng([seed, len(own), 1])
     found = []
     for _ in range(rules.resamples):

@@ -8,6 +8,7 @@ OUT/config.yaml         what was asked for, with the settings of everybody who t
 OUT/environment.json    versions and devices
 OUT/timing.json         how long everything took
 OUT/plan.json           who took part, and who did not
+OUT/reckoned.json       what everybody costs, as far as it was tried before there was a plan
 OUT/published/          what left the anonymizer: the files that attackers look at
 OUT/results/            what each training on anonymized videos said, one file each
 OUT/*.png               frames for the report, where they were asked for
@@ -50,6 +51,7 @@ Watch = Callable[
 
 METRICS, CONFIG, ENVIRONMENT = "metrics.json", "config.yaml", "environment.json"
 TIMING, PLAN, REPORT, IDENTITY = "timing.json", "plan.json", "report.html", "audit.json"
+RECKONED = "reckoned.json"
 NOT_ASKED = "was not asked for"
 ANSWERS = 2  # which answers a training gives; others are not taken from a cache
 CANNOT = (UsageError, AnnotationError, BadItems, Diverged)  # what the data do not allow somebody to learn
@@ -58,6 +60,7 @@ NEVER_TESTED = (
     "what somebody knows from elsewhere: the place, the time, who was there",
     "voices and other sound, on-screen text, file names and metadata",
     "single frames between those that networks look at (the coarse grid sees them all), and how long a video is",
+    "the sides of wide pictures, by features: they are of the middle square (networks and the grid see everything)",
 )
 
 
@@ -140,6 +143,7 @@ class Audit:
             settings.workers,
         )
         self.seconds: dict[str, float] = {}
+        self._spent_before = 0.0  # seconds of a budget, until a kill
         self.given_up: dict[str, str] = {}  # participants that the data do not allow, and why
 
     def _store_key(self) -> str:
@@ -212,30 +216,38 @@ class Audit:
         for path in (self.out / PLAN, kept):
             if path.is_file() and (value := json.loads(path.read_text("utf-8")))["key"] == key:
                 return Plan.from_json(value["plan"])
-        made = self._reckon(able)
+        made = self._reckon(able, key)
         plan = Plan(made.chosen, (*unable, *made.left_out), made.seconds)
         for path in (kept, self.out / PLAN):
             files.write_json(path, {"key": key, "plan": plan.to_json()})
         return plan
 
-    def _reckon(self, able: Sequence[Participant]) -> Plan:
-        """Try everybody for a moment on anonymized videos, which take longer than raw ones."""
+    def _reckon(self, able: Sequence[Participant], key: str) -> Plan:
+        """Try everybody for a moment on anonymized videos, which take longer than raw ones.
+
+        What was found out before a kill is not tried again, and the time that it took is spent.
+        """
+        prices, cannot = self._reckoned(key)
+        self._note_reckoned(key, prices, cannot)
         self._extract(able)
-        prices: dict[str, float] = {}
-        cannot: dict[str, LeftOut] = {}
+        self._note_reckoned(key, prices, cannot)
         seed = self.settings.seeds[0]
         for number, one in enumerate(able):
             self._tell(0.0, len(able), f"how long {one.name} takes")
+            if one.name in prices or one.name in cannot:
+                continue
             if self._file(one, "anonymized", seed).is_file():
                 prices[one.name] = self._seconds_of(one, seed)
                 continue
             try:
                 prices[one.name], found = cost(partial(self._train, one, "anonymized", seed))
             except CANNOT as error:  # before anything is spent on the raw side
-                cannot[one.name] = LeftOut(one.name, str(error))
+                cannot[one.name] = self._in_words(error)
+                self._note_reckoned(key, prices, cannot)
                 continue
             if found is not None:
                 self._keep(one, "anonymized", seed, found, prices[one.name])
+            self._note_reckoned(key, prices, cannot)
             self._tell(number + 1.0, len(able), f"how long {one.name} takes")
         missing = {
             one.name: sum(
@@ -246,9 +258,26 @@ class Audit:
             for one in able
         }
         able = [one for one in able if one.name not in cannot]
-        left = 60 * float(self.settings.budget or 0) - (time.perf_counter() - self._began)
+        left = 60 * float(self.settings.budget or 0) - self._spent()
         plan = choose(able, prices, missing, max(left, 0.0), f"{self.settings.budget:g} minutes")
-        return replace(plan, left_out=(*plan.left_out, *cannot.values()))
+        unable = (LeftOut(name, reason) for name, reason in sorted(cannot.items()))
+        return replace(plan, left_out=(*plan.left_out, *unable))
+
+    def _spent(self) -> float:
+        """Seconds of the budget, those before a kill too."""
+        return self._spent_before + time.perf_counter() - self._began
+
+    def _reckoned(self, key: str) -> tuple[dict[str, float], dict[str, str]]:
+        """What participants cost, and why others cannot learn, as far as a killed audit came."""
+        path = self.out / RECKONED
+        if not path.is_file() or (value := json.loads(path.read_text("utf-8")))["key"] != key:
+            return {}, {}
+        self._spent_before = float(value["spent"])
+        return dict(value["prices"]), dict(value["cannot"])
+
+    def _note_reckoned(self, key: str, prices: Mapping[str, float], cannot: Mapping[str, str]) -> None:
+        value = {"key": key, "spent": self._spent(), "prices": dict(prices), "cannot": dict(cannot)}
+        files.write_json(self.out / RECKONED, value)
 
     def _seconds_of(self, one: Participant, seed: int) -> float:
         note = self._file(one, "anonymized", seed).with_suffix(".json")
@@ -283,9 +312,16 @@ class Audit:
             try:
                 found[one.name][which].append(self._answer(one, which, seed, inside))
             except CANNOT as error:
-                self.given_up[one.name] = str(error)
+                self.given_up[one.name] = self._in_words(error)
         self._tell(len(jobs), len(jobs), "scoring")
         return {name: own for name, own in found.items() if name not in self.given_up}
+
+    def _in_words(self, error: Exception) -> str:
+        """What an error says, without the folders of this machine: the same data give the same words anywhere."""
+        named = {self.out: "OUT", self.cache: "CACHE"}
+        for side in (self.subject.raw, self.subject.anonymized):
+            named.setdefault(side.dataset.root, side.which.upper())
+        return without_folders(str(error), named)
 
     def _answer(self, one: Participant, which: Which, seed: int, progress: Progress) -> Answers:
         path = self._file(one, which, seed)
@@ -340,6 +376,8 @@ class Audit:
                 seed,
                 videoveil.__version__,
                 ANSWERS,
+                # anonymizers ask for more or fewer static clips, of raw videos too
+                "" if one.reads == "clips" else self._store_key(),
             ]
         )
         folder = self.cache / "results" if which == "raw" else self.out / "results"
@@ -359,7 +397,7 @@ class Audit:
         self, chosen: Sequence[Participant], answers: Mapping[str, Mapping[Which, list[Answers]]], plan: Plan
     ) -> Result:
         rules = self.settings.rules
-        draws = Draws(rules, self.settings.seed)
+        draws = Draws(rules, self.settings.seed, checks.people(self.subject))
         asked: dict[tuple[str, str, bool], dict[str, scoring.Sides]] = {}
         single: list[str] = []
         for one in [one for one in chosen if one.sides == WHICH]:
@@ -393,24 +431,34 @@ class Audit:
     def _doubted(self, made: Question) -> Question:
         """A question about pictures that passes, but not on the word of frozen features alone.
 
-        Nor because nobody else was asked: `--only` chooses who takes part, not what would have to be known.
+        Nor because nobody else was asked: `--only` chooses who takes part, not what would have to be known. A network
+        that hardly finds anything in raw pictures is no witness either, where others find much in them.
         """
-        networks = {
-            one.name: one for one in (*registry.PARTICIPANTS, *self.settings.participants) if one.learns
-        }
-        learners = {
+        if made.role != "attack" or made.verdict != "PASS" or self.subject.anonymized.clips is None:
+            return made
+        known = {one.name: one for one in (*registry.PARTICIPANTS, *self.settings.participants)}
+        networks = {name: one for name, one in known.items() if one.learns}
+        if not any(one.reads == "features" for one in known.values() if one.question == made.name):
+            return made
+        if scoring.witnesses(made, set(networks)):
+            return made
+        learners = sorted(
             name
             for name, one in networks.items()
             if one.question == made.name and not one.excuse(self.subject, self.stores)
-        }
-        counted = {attempt.name.partition("/")[0] for attempt in made.attempts if not attempt.void}
-        if made.role != "attack" or made.verdict != "PASS" or not learners or counted & set(networks):
-            return made
-        reason = (
-            f"{made.reason}; but no network that learns from the pictures themselves could show anything, and what it "
-            f"would find is not known ({', '.join(sorted(learners))}: see who was left out; a larger budget asks them)"
         )
-        return replace(made, verdict="NOT MEASURABLE", reason=reason)
+        if learners:
+            why = (
+                "no network that learns from the pictures themselves found at least half of what others found in raw "
+                f"ones, and what it would find is not known ({', '.join(learners)}: see who was left out; a larger "
+                "budget asks them)"
+            )
+        else:
+            why = (
+                "nobody here learns from the pictures themselves to answer it, and features are of the middle of a "
+                "picture: what else is there is not known"
+            )
+        return replace(made, verdict="NOT MEASURABLE", reason=f"{made.reason}; but {why}")
 
     def _unanswered(self, questions: Sequence[Question], plan: Plan) -> list[Question]:
         """Questions of participants that nobody who took part could answer."""
@@ -551,6 +599,15 @@ def _attack_sides(
         if role == "attack" and judged
         for who, pair in sides.items()
     }
+
+
+def without_folders(text: str, named: Mapping[Path, str]) -> str:
+    """With words for the folders that have one; of any other whole path its last part is left."""
+    forms = {str(form): word for path, word in named.items() for form in (path, path.absolute())}
+    for folder in sorted(forms, key=len, reverse=True):  # one may lie within another
+        end = r"(?![\w.-])" if Path(folder).is_absolute() else "(?=/)"  # `out` is a word as well
+        text = re.sub(rf"(?<![\w./-]){re.escape(folder)}{end}", forms[folder], text)
+    return re.sub(r"(?<![\w./:-])/(?:[^\s/:]+/)+", "", text)
 
 
 def _plain(text: str) -> str:

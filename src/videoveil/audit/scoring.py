@@ -41,6 +41,7 @@ from videoveil.tasks.outcomes import Outcome
 
 Word = Literal["PASS", "FAIL", "NOT MEASURABLE"]
 CEILING = 9.0  # of leakage: more than that is not told apart
+WITNESS = 0.5  # of what the best finds in raw videos, somebody must find whose failure is to prove something
 Pair = tuple[Drawn, Drawn]  # raw, anonymized
 
 
@@ -444,6 +445,25 @@ def verdict(questions: Sequence[Question]) -> Verdict:
         if not own:
             reasons.append(f"{title}: NOT MEASURABLE: nothing was asked")
     return Verdict(words["privacy"], words["utility"], tuple(reasons))
+
+
+def witnesses(made: Question, names: set[str]) -> tuple[str, ...]:
+    """Of these participants, those who found in raw videos at least half of what the best found, by the same metric."""
+    told = [one for one in made.attempts if not one.void]
+    best: dict[str, float] = {}
+    for one in told:
+        best[one.metric] = max(best.get(one.metric, 0.0), _advantage(one.raw))
+    return tuple(
+        one.name
+        for one in told
+        if one.name.partition("/")[0] in names and _advantage(one.raw) >= WITNESS * best[one.metric]
+    )
+
+
+def _advantage(found: Found) -> float:
+    if found.score.value is None:
+        return 0.0
+    return float(advantage(np.array(found.score.value), np.array(found.chance or 0.0)))
 
 
 def worst(questions: Sequence[Question]) -> Question | None:

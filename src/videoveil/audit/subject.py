@@ -243,7 +243,14 @@ class Stores:
         side, folder = self.subject.side(which), self.folder(which, grid)
         if side.latent is not None:
             self.make("raw", progress, grid)
-            anonymize(self.folder("raw", grid), folder, side.latent, device=self.device, progress=progress)
+            anonymize(
+                self.folder("raw", grid),
+                folder,
+                side.latent,
+                labels=True,
+                device=self.device,
+                progress=progress,
+            )
             return FeatureStore.open(folder)
         network = create(self.subject.encoder, weights=self.subject.weights)
         few = STATIC if grid == ALL else 0  # attackers look at static clips; detection does not

@@ -52,7 +52,10 @@ def anonymize(
         str | None, typer.Option(help="Finds people or faces: hog, centerface, yolo:FILE, yunet:FILE.")
     ] = None,
     fail_closed: Annotated[
-        bool, typer.Option("--fail-closed", help="Blacken frames in which a followed person is lost.")
+        bool,
+        typer.Option(
+            "--fail-closed", help="Blacken frames in which a followed person is lost, until found again."
+        ),
     ] = False,
     keep_empty: Annotated[
         bool,

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import shlex
 import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -18,8 +19,10 @@ from videoveil.errors import UsageError
 
 if TYPE_CHECKING:
     from videoveil.audit.run import Result
+    from videoveil.audit.scoring import Question
     from videoveil.audit.subject import Subject
 
+NAMED = 6  # attributes that a line names
 Source = Annotated[
     str | None, typer.Argument(help="DATASET:ROOT with labels (see `veil data list`), for --anonymizer.")
 ]
@@ -91,7 +94,7 @@ def audit(
         device=device,
         workers=workers,
         pictures=Pictures(pictures, show_raw),
-        command=shlex.join(["veil", *sys.argv[1:]]) if sys.argv[1:2] == ["audit"] else "",
+        command=_shown(sys.argv[1:], out, cache) if sys.argv[1:2] == ["audit"] else "",
     )
     facts = {"encoder": encoder, "weights": weights}
     subject = _subject(source, anonymizer, raw, anonymized, labels, key, option, facts)
@@ -146,7 +149,34 @@ def _say(result: Result, out: Path, as_json: bool) -> None:
         return
     for reason in verdict.reasons:
         print(reason)
+    for one in result.questions:
+        if one.unproven:
+            print(_unproven(one))
     print(f"privacy {verdict.privacy}, utility {verdict.utility} → {out / 'report.html'}")
+
+
+def _unproven(one: Question) -> str:
+    """That a PASS says nothing about some attributes, and about which."""
+    more = f" and {len(one.unproven) - NAMED} more" if len(one.unproven) > NAMED else ""
+    return (
+        f"privacy, {one.name}: nobody clearly finds {', '.join(one.unproven[:NAMED])}{more}, in raw videos or in "
+        "anonymized ones; whether they are hidden is not known"
+    )
+
+
+def _shown(words: Sequence[str], out: Path, cache: Path | None) -> str:
+    """The command for a report, without the folders of this machine: of paths the last part is left."""
+    folders = {str(out): "OUT"} | ({} if cache is None else {str(cache): "CACHE"})
+    verb, *others = words
+    return shlex.join(["veil", verb, *(_without_folder(word, folders) for word in others)])
+
+
+def _without_folder(word: str, folders: Mapping[str, str]) -> str:
+    option, equals, value = word.partition("=") if word.startswith("--") else ("", "", word)
+    if value in folders:
+        return f"{option}{equals}{folders[value]}"
+    name, colon, path = value.rpartition(":")  # DATASET:ROOT, yolo:FILE
+    return f"{option}{equals}{name}{colon}{Path(path).name if '/' in path else path}"
 
 
 class _watch:

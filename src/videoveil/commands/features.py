@@ -93,13 +93,20 @@ def anonymize_features(
         Path | None,
         typer.Option(help="Secret key of the noise, where the anonymizer adds some; made if absent."),
     ] = None,
+    labels: Annotated[
+        bool,
+        typer.Option(
+            "--labels",
+            help="Keep in the records who is in a video (attributes, subjects) and where it is: for evaluation only.",
+        ),
+    ] = False,
     batch: Annotated[
         int, typer.Option(help="Rows moved to the device together; changes nothing else.")
     ] = 4096,
     device: Device = "auto",
     as_json: Json = False,
 ) -> None:
-    """Write an anonymized copy of STORE: same videos, same layout, nothing raw in it."""
+    """Write an anonymized copy of STORE: same videos, same layout, no raw features and no labels of people in it."""
     from videoveil import shipped
     from videoveil.anonymizers import LatentAnonymizer, NoiseKey
     from videoveil.features.anonymize import anonymize
@@ -112,7 +119,7 @@ def anonymize_features(
         secret = NoiseKey.load(key)
     loaded = LatentAnonymizer.from_pretrained(shipped.place(anonymizer), key=secret)
     with Bar("anonymizing", "{} rows", quiet=as_json) as advance:
-        report = anonymize(store, out, loaded, batch=batch, device=device, progress=advance)
+        report = anonymize(store, out, loaded, labels=labels, batch=batch, device=device, progress=advance)
     if as_json:
         print_json(report.to_json())
     else:

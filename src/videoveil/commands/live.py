@@ -36,7 +36,10 @@ def live(
         str | None, typer.Option(help="Finds people or faces: hog, centerface, yolo:FILE, yunet:FILE.")
     ] = None,
     fail_closed: Annotated[
-        bool, typer.Option("--fail-closed", help="Blacken pictures in which a followed person is lost.")
+        bool,
+        typer.Option(
+            "--fail-closed", help="Blacken pictures in which a followed person is lost, until found again."
+        ),
     ] = False,
     latency: Annotated[
         float, typer.Option(help="Seconds after which a picture is too late and dropped.")

@@ -17,7 +17,7 @@ def train(
     recipe: Annotated[
         str,
         typer.Argument(
-            help="veil, splavu, table5/T+LC … from features; veil-pixel, spact, ted-spad … from videos."
+            help="Of features: veil, splavu, table5/T+LC …; of pixels: veil-pixel, spact, ted-spad …"
         ),
     ],
     out: Annotated[Path, typer.Option(help="The run folder; run again to go on with a killed run.")],
@@ -29,6 +29,13 @@ def train(
         list[str] | None,
         typer.Option(help="NAME:ROOT of videos and, where the recipe asks for them, of images; repeatable."),
     ] = None,
+    encoder: Annotated[
+        str | None,
+        typer.Option(
+            help="Looks at the videos of --data while an anonymizer of features learns; tiny if not given."
+        ),
+    ] = None,
+    weights: Annotated[str | None, typer.Option(help="Of the encoder, as for `veil extract`.")] = None,
     split: Annotated[str, typer.Option(help="What to learn from.")] = "train",
     setting: Annotated[
         list[str] | None,
@@ -41,13 +48,15 @@ def train(
     option: Options = None,
     as_json: Json = False,
 ) -> None:
-    """Make an anonymizer: of stored features, without any private label, or of pixels, from videos."""
+    """Make an anonymizer, without any private label: of features, stored or looked at in the loop, or of pixels."""
     from videoveil.recipes import PixelRecipe, either
 
     chosen = either(recipe)
     if isinstance(chosen, PixelRecipe):
-        if features or not data:
-            raise UsageError(f"{recipe} makes a pixel anonymizer: give --data NAME:ROOT, not --features")
+        if features or encoder or weights or not data:
+            raise UsageError(
+                f"{recipe} makes a pixel anonymizer: give --data NAME:ROOT, not --features, --encoder or --weights"
+            )
         for path, value in options(setting, "--set").items():
             chosen = chosen.with_text(path, value)
         made = _train_pixels(
@@ -55,11 +64,11 @@ def train(
         )
         hint = f"`veil extract NAME:ROOT OUT --anonymizer {out}` looks through it"
     else:
-        if data or setting or option or not features:
-            raise UsageError(
-                f"{recipe} makes a latent anonymizer: give --features STORE, not --data, --set or --option"
-            )
-        made = _train_features(recipe, features, split, out, seed, device, as_json)
+        _require_latent(recipe, features, data, encoder or weights, setting, option)
+        sources = _stores(features or [], split)
+        if data:
+            sources |= _videos(data, split, options(option), encoder or "tiny", weights, sources)
+        made = _train_latent(chosen, sources, out, seed, device, as_json)
         hint = f"`veil anonymize-features STORE OUT --anonymizer {out}` applies it"
     if as_json:
         print_json({"run": str(out), "recipe": recipe, **made})
@@ -68,27 +77,77 @@ def train(
         of = f"frames, trained at {size}²" if size else "frames, not trained"
         of = f"features {made['width']} wide" if "width" in made else of
         print(f"{recipe}: anonymizer {made['hash'][:12]} for {of} → {out}")
+        for note in made.get("notes", ()):
+            print(f"note: {note}")
         print(hint)
 
 
-def _train_features(
-    recipe: str, features: list[str], split: str, out: Path, seed: int, device: str, quiet: bool
-) -> dict[str, Any]:
+def _require_latent(
+    recipe: str,
+    features: list[str] | None,
+    data: list[str] | None,
+    watching: str | None,
+    setting: list[str] | None,
+    option: list[str] | None,
+) -> None:
+    """Features, videos of actions, or both; and only what goes with them."""
+    if setting:
+        raise UsageError(f"{recipe} makes a latent anonymizer: --set is for those of pixels")
+    if not features and not data:
+        raise UsageError(
+            f"{recipe} makes a latent anonymizer: give --features STORE, or --data NAME:ROOT for an encoder to look at"
+        )
+    if (watching or option) and not data:
+        raise UsageError(
+            "--encoder, --weights and --option go with the videos of --data; a store knows what made it"
+        )
+
+
+def _stores(features: list[str], split: str) -> dict[str, Any]:
     from videoveil.features.store import FeatureStore
-    from videoveil.recipes import fit
-    from videoveil.recipes import recipe as named
     from videoveil.tasks.base import Features
 
-    sources = {}
+    sources: dict[str, Any] = {}
     for word in features:
         task, equals, store = word.partition("=")
         task, store = (task, store) if equals else ("action", word)
         if task in sources:
             raise UsageError(f"--features {word}: {task} was given before")
         sources[task] = Features(FeatureStore.open(store), split=split)
-    with steps_bar(f"training {recipe}", quiet=quiet) as advance:
-        anonymizer = fit(named(recipe), sources, out, seed=seed, device=device, progress=advance)
-    return {"hash": anonymizer.content_hash(), "width": anonymizer.config.width}
+    return sources
+
+
+def _videos(
+    data: list[str],
+    split: str,
+    chosen: dict[str, str],
+    encoder: str,
+    weights: str | None,
+    others: dict[str, Any],
+) -> dict[str, Any]:
+    """The action videos, with the frozen encoder that looks at them."""
+    from videoveil.data.registry import open_source
+    from videoveil.encoders.registry import create
+    from videoveil.recipes import EncodedClips
+    from videoveil.tasks.base import Clips
+
+    if len(data) > 1 or "action" in others:
+        raise UsageError(f"--data {data[-1]}: action was given before")
+    dataset = open_source(data[0], chosen)
+    return {"action": EncodedClips(Clips(dataset, split=split), create(encoder, weights=weights))}
+
+
+def _train_latent(
+    recipe: Any, sources: dict[str, Any], out: Path, seed: int, device: str, quiet: bool
+) -> dict[str, Any]:
+    from videoveil.recipes import fit
+    from videoveil.recipes.fitting import run_notes
+
+    with steps_bar(f"training {recipe.name}", quiet=quiet) as advance:
+        anonymizer = fit(recipe, sources, out, seed=seed, device=device, progress=advance)
+    made = {"hash": anonymizer.content_hash(), "width": anonymizer.config.width}
+    notes = run_notes(out)
+    return {**made, "notes": notes} if notes else made
 
 
 def _datasets(recipe: Any, data: list[str], split: str, chosen: dict[str, str]) -> dict[str, Any]:

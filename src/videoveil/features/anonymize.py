@@ -3,7 +3,11 @@
 The new store names both: the hash of its encoder is made of the raw encoder's, the anonymizer's and, where noise is
 added, of the fingerprint of its key. Each file of the old store becomes one file of the new one, under a temporary name
 first, and a file that exists is a file that is done. Whatever goes wrong with a video, its file is not written; the
-index, without which nobody finds the features, is written when all of them are.
+index, without which nobody finds the features, is written when all of them are. It says what happens in the videos and
+not who is in them (`features.people`), unless labels are asked for to evaluate with; the store says which.
+
+An anonymizer may do nothing: an adapter that is the identity before it is trained, an eraser that found no direction.
+What comes out of it is raw, whatever it went through, and is withheld.
 
 What comes out must not depend on how much is computed at once. Matrix products differ in their last bits from one shape
 to another, so a video goes through in pieces of fixed shapes (`PIECES`) that only its own clips are in, filled up with
@@ -26,14 +30,19 @@ from torch import Tensor
 
 import videoveil
 from videoveil import devices, files
-from videoveil.anonymizers.errors import EncoderMismatch, ShapeMismatch
+from videoveil.anonymizers.errors import EncoderMismatch, ShapeMismatch, Unchanged
 from videoveil.anonymizers.latent import LatentAnonymizer, require_exportable
 from videoveil.errors import BadItems, StoreError, UsageError, VeilError
+from videoveil.features.people import without_people
 from videoveil.features.store import FeatureStore, StoredItem, VideoFeatures
+from videoveil.features.tokens import require_mean_of_tokens, require_mean_tokens
 
 PIECES = (256, 16)  # rows computed at once: the first as often as it fits, the second for the rest
 RETRY_SECONDS = 0.2  # how often a file that another process owns is looked at again
+# of a row's length: some roundings of float32 and nothing else; what changes more than that is for an audit to judge
+UNCHANGED = 1e-6
 DERIVED = ("encoder", "encoder_hash", "recipe", "time_base", "frames", "rate")  # a store writes these itself
+KEPT_FACTS = ("content", "id")  # of a raw file, where nothing is said about people
 
 Progress = Callable[[int, int, int], None]  # videos done, videos in all, rows anonymized
 
@@ -50,6 +59,7 @@ class AnonymizeReport:
     rows: int  # vectors and tokens anonymized
     seconds: float
     encoder_hash: str  # of the new store
+    labels: bool  # whether its records say who is in the videos
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -60,6 +70,7 @@ def anonymize(
     out_root: str | Path,
     anonymizer: LatentAnonymizer,
     *,
+    labels: bool = False,
     batch: int = 4096,
     device: str = "auto",
     progress: Progress | None = None,
@@ -71,9 +82,12 @@ def anonymize(
     raw ones; static clips, of which no tokens are stored, go through as clips of one token. With one made for clip
     vectors `clip` goes through by itself and the tokens of a clip go through together.
 
-    Refused: an anonymizer whose output must not leave the process, one made for another encoder, width or kind of
-    token, one that needs static features the store does not have, and a store that is anonymized already. A video
-    that fails is withheld; all such are raised as one `BadItems` when the others are done.
+    Records keep what happens and when. `labels=True` keeps also what they say about people (private attributes,
+    subjects) and where the raw videos are: to evaluate with, not to give away. A store is continued as it was begun.
+
+    Refused: an anonymizer whose output must not leave the process, one that does nothing, one made for another encoder,
+    width or kind of token, one that needs static features the store does not have, and a store that is anonymized
+    already. A video that fails is withheld; all such are raised as one `BadItems` when the others are done.
     """
     if batch < 1:
         raise UsageError(f"batch={batch}: must be at least 1")
@@ -86,8 +100,11 @@ def anonymize(
     check(source, anonymizer)
     if Path(out_root).resolve() == source.root.resolve():
         raise UsageError(f"{out_root}: is the raw store itself; choose another folder")
-    target = FeatureStore.create(out_root, identity(source, anonymizer), source.recipe)
-    return _Job(source, target, anonymizer, batch, devices.choose(device), progress).run(datasets)
+    made_of = _identity_there(out_root, identity(source, anonymizer, labels=labels))
+    passage = Passage(anonymizer, devices.choose(device), batch)
+    first = _first(source, datasets, passage) if not (Path(out_root) / "store.json").exists() else {}
+    target = FeatureStore.create(out_root, made_of, source.recipe)
+    return _Job(source, target, passage, first, labels, progress).run(datasets)
 
 
 def check(source: FeatureStore, anonymizer: LatentAnonymizer) -> None:
@@ -111,14 +128,19 @@ def check(source: FeatureStore, anonymizer: LatentAnonymizer) -> None:
         raise UsageError(
             f"{source.root}: has no temporal tokens, which this anonymizer was made for; extract with tokens=True"
         )
+    if config.tokens == "temporal":
+        require_mean_tokens(source)
     if anonymizer.wants_static and not source.recipe.static:
         raise UsageError(
             f"{source.root}: has no static clips, which this anonymizer subtracts; extract with static=10"
         )
 
 
-def identity(source: FeatureStore, anonymizer: LatentAnonymizer) -> dict[str, Any]:
-    """What stands for the encoder in the new store: raw encoder, anonymizer and key in one hash, and each by itself."""
+def identity(source: FeatureStore, anonymizer: LatentAnonymizer, *, labels: bool = False) -> dict[str, Any]:
+    """What stands for the encoder in the new store: raw encoder, anonymizer and key in one hash, and each by itself.
+
+    `labels` is not in the hash: the features are the same.
+    """
     key = anonymizer.key.fingerprint() if anonymizer.wants_noise and anonymizer.key is not None else None
     made = anonymizer.content_hash()
     raw = source.encoder
@@ -135,7 +157,37 @@ def identity(source: FeatureStore, anonymizer: LatentAnonymizer) -> dict[str, An
             "tokens": anonymizer.config.tokens,
             "key": key,
         },
+        "labels": labels,
     }
+
+
+def _identity_there(root: str | Path, wanted: dict[str, Any]) -> dict[str, Any]:
+    """`wanted` as a store at `root` would say it; one begun with the other choice of labels is refused."""
+    if not (Path(root) / "store.json").is_file():
+        return wanted
+    there = FeatureStore.open(root).encoder
+    if there["hash"] != wanted["hash"]:
+        return wanted  # another store altogether, which `FeatureStore.create` refuses
+    if there.get("labels", True) != wanted["labels"]:
+        begun, asked = ("with", "without") if there.get("labels", True) else ("without", "with")
+        raise StoreError(
+            f"{root}: begun {begun} labels of people in its records, now asked for {asked} them (labels="
+            f"{wanted['labels']}); use another folder, or the same choice (--labels)"
+        )
+    # a store from before there was a choice has labels and does not say so
+    return wanted if "labels" in there else {name: wanted[name] for name in wanted if name != "labels"}
+
+
+def _first(source: FeatureStore, datasets: Sequence[str], passage: Passage) -> dict[str, VideoFeatures]:
+    """The first video anonymized, by its key: where that changes nothing, no store appears at all."""
+    for entry in source.items(datasets[0])[:1]:
+        try:
+            return {entry.key: passage(source.read(entry), entry.key)}
+        except Unchanged as error:
+            raise Unchanged(f"{source.root}: {error}; nothing was written") from None
+        except (VeilError, RuntimeError):  # one video: the others are done, and then it is named
+            return {}
+    return {}
 
 
 class _Job:
@@ -143,13 +195,13 @@ class _Job:
         self,
         source: FeatureStore,
         target: FeatureStore,
-        anonymizer: LatentAnonymizer,
-        batch: int,
-        device: torch.device,
+        passage: Passage,
+        done: dict[str, VideoFeatures],  # by key, anonymized already
+        labels: bool,
         progress: Progress | None,
     ):
         self.source, self.target, self.progress = source, target, progress
-        self.passage = Passage(anonymizer, device, batch)
+        self.passage, self.done, self.labels = passage, done, labels
         self.written = self.present = 0
         self.bad: dict[str, str] = {}
 
@@ -172,7 +224,8 @@ class _Job:
             )
         for name in datasets:
             keys = {entry.item.id: self._key(entry) for entry in entries[name]}
-            self.target.write_index(self.source.dataset(name), keys)
+            records = self.source.dataset(name)
+            self.target.write_index(records if self.labels else without_people(records), keys)
         self.target.tidy()
         return AnonymizeReport(
             store=str(self.target.root),
@@ -183,6 +236,7 @@ class _Job:
             rows=self.passage.rows,
             seconds=time.perf_counter() - began,
             encoder_hash=self.target.encoder["hash"],
+            labels=self.labels,
         )
 
     def _key(self, entry: StoredItem) -> str:
@@ -209,8 +263,8 @@ class _Job:
     def _make(self, dataset: str, entry: StoredItem, key: str) -> None:
         try:
             raw = self.source.read(entry)
-            safe = self.passage(raw, entry.key)
-            self.target.write(key, safe, _provenance(raw, entry))
+            safe = self.done.pop(entry.key, None) or self.passage(raw, entry.key)
+            self.target.write(key, safe, _provenance(raw, entry, self.labels))
             self.written += 1
         except (
             VeilError,
@@ -230,7 +284,9 @@ class Passage:
         self.rows = 0  # vectors and tokens so far
 
     def __call__(self, raw: VideoFeatures, name: str) -> VideoFeatures:
-        """The same video with every feature anonymized; `name` names its rows for keyed noise."""
+        """The same video with every feature anonymized, or an error; `name` names its rows for keyed noise."""
+        if self.anonymizer.config.tokens == "temporal":
+            require_mean_of_tokens(raw, name)
         still = self._still(raw)
         clips = [f"{name} clip {start}" for start in raw.starts.tolist()]
         tokens = None if raw.tokens is None else self._through(raw.tokens, still, clips)
@@ -282,8 +338,22 @@ class Passage:
                 result = self.anonymizer(piece, static=context, content=own + [""] * (size - count))
                 done[first : first + count] = result[:count]
             out[begin : begin + len(there)] = done.cpu().numpy()
+        require_changed(rows, out)
         self.rows += int(np.prod(rows.shape[:-1]))
         return out
+
+
+def require_changed(raw: np.ndarray, safe: np.ndarray) -> None:
+    """Refuse rows (…, d) that came out as they went in, up to rounding. A row of zeros says nothing and may stay."""
+    before = raw.reshape(-1, raw.shape[-1]).astype(np.float64)
+    length = np.linalg.norm(before, axis=1)
+    moved = np.linalg.norm(safe.reshape(before.shape) - before, axis=1)
+    same = int(((length > 0) & (moved <= UNCHANGED * length)).sum())
+    if same:
+        raise Unchanged(
+            f"{same} of {len(before)} features come out of the anonymizer as they went in, and would be raw; train it "
+            "(`veil train`), or fit it (`fit_from`) on features like these"
+        )
 
 
 def pieces(count: int) -> Iterator[tuple[int, int, int]]:
@@ -297,10 +367,10 @@ def pieces(count: int) -> Iterator[tuple[int, int, int]]:
         yield first, count - first, PIECES[-1]
 
 
-def _provenance(raw: VideoFeatures, entry: StoredItem) -> dict[str, str]:
-    """What the raw file says about its video, and which file it was."""
+def _provenance(raw: VideoFeatures, entry: StoredItem, labels: bool) -> dict[str, str]:
+    """What the raw file says about its video, and which file it was; without labels only what names the video."""
     facts: Mapping[str, str] = raw.provenance or {}
-    kept = {name: value for name, value in facts.items() if name not in DERIVED}
+    kept = {name: facts[name] for name in facts if (name not in DERIVED if labels else name in KEPT_FACTS)}
     return {
         **kept,
         "raw_features": entry.key,

@@ -165,6 +165,20 @@ class CentreCrop:
 
 
 @dataclass(frozen=True, slots=True)
+class CornerCrop:
+    """`fraction` of each side, from one of the corners: the top left one, or further `down`, or further `right`."""
+
+    fraction: float
+    down: bool
+    right: bool
+    random: ClassVar[bool] = False
+
+    def __call__(self, height: int, width: int, size: int, dice: Dice) -> Geometry:
+        tall, wide = _part(height, self.fraction), _part(width, self.fraction)
+        return _to_square(Box(self.down * (height - tall), self.right * (width - wide), tall, wide), size)
+
+
+@dataclass(frozen=True, slots=True)
 class ShortEdge:
     """SPLAVU validation, I3D: short edge to `resize` keeping the aspect, then the centred square of side `size`."""
 

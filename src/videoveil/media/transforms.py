@@ -27,6 +27,7 @@ from videoveil.media.colour import Adjust, Kind, adjust
 from videoveil.media.crops import (
     Box,
     CentreCrop,
+    CornerCrop,
     CropRule,
     Dice,
     Geometry,
@@ -382,6 +383,21 @@ _PRESETS: dict[str, Callable[[int], Preset]] = {
     "ted-spad-test": lambda size: Preset("ted-spad-test", size, CentreCrop(square=False, fraction=0.8)),
     "splavu-test": lambda size: Preset("splavu-test", size, ShortEdge(round(size * 256 / 224))),
 }
+
+
+AROUND = "around"  # five presets, view by view
+_CORNERS = ((False, False), (True, True), (False, True), (True, False))  # down, right
+
+
+def looks(name: str, size: int) -> tuple[Preset, ...]:
+    """How the views of an item are cut, one after the other and then from the beginning again.
+
+    `around`: TeD-SPAD's centre, then as much from each corner, so that nothing at the edges stays unseen.
+    """
+    if name != AROUND:
+        return (preset(name, size),)
+    corners = (Preset(f"{AROUND}-{n}", size, CornerCrop(0.8, *one)) for n, one in enumerate(_CORNERS))
+    return (preset("ted-spad-test", size), *corners)
 
 
 def preset_names() -> tuple[str, ...]:

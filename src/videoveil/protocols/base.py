@@ -9,16 +9,20 @@ a subject, one row; what measures is a frozen record that a workshop runs once a
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from videoveil.errors import UsageError
 from videoveil.protocols import papers
+from videoveil.protocols.intervals import Answers, Over, interval
 from videoveil.protocols.papers import PaperColumn, PaperTable
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
     from videoveil.protocols.subjects import Subject
     from videoveil.protocols.workshop import Workshop
+    from videoveil.tasks.outcomes import Outcome
 
 Data = Literal["real", "twin", "counted"]  # what a cell was measured on; counted: on no data at all
 Looks = Literal["pixels", "features"]
@@ -29,17 +33,25 @@ OWN = "videoveil"  # tables that no paper has
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """One figure and what knowing nothing would give, as shares; None where the data do not define it."""
+    """One figure and what knowing nothing would give, as shares; None where the data do not define it.
+
+    `outcome` is what was said of every test item, where that is at hand: for the interval.
+    """
 
     value: float | None
     chance: float | None = None
+    outcome: Outcome | None = field(default=None, compare=False, repr=False)
 
 
 Readings = Mapping[str, Reading]
 
 
 class Measure(Protocol):
-    """Something that is learnt and scored. A frozen record: its fields say everything, so that it can be remembered."""
+    """Something that is learnt and scored. A frozen record: its fields say everything, so that it can be remembered.
+
+    One that loads its datasets with options has also `options(seed)`, which gives them by dataset; one that looks at
+    datasets without needing them names those in `may`.
+    """
 
     @property
     def needs(self) -> tuple[str, ...]:
@@ -74,13 +86,19 @@ class Cell:
     datasets: tuple[str, ...] = ()
     values: tuple[float, ...] = ()  # one per seed
     note: str = ""
+    interval: tuple[float, float] | None = None  # 95 % of the mean over seeds
+    interval_over: Over = ""  # what was drawn for it
+    answers: Answers | None = field(default=None, compare=False, repr=False)  # of a single seed; not kept
 
     def to_json(self) -> dict[str, Any]:
-        return {**asdict(self), "datasets": list(self.datasets), "values": list(self.values)}
+        kept = {one.name: getattr(self, one.name) for one in fields(self) if one.name != "answers"}
+        return {name: list(value) if isinstance(value, tuple) else value for name, value in kept.items()}
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> Cell:
-        given = {**value, "datasets": tuple(value["datasets"]), "values": tuple(value["values"])}
+        given: dict[str, Any] = {
+            name: tuple(part) if isinstance(part, list) else part for name, part in value.items()
+        }
         return cls(**given)
 
 
@@ -120,8 +138,16 @@ class Panel:
         """The row a subject stands in."""
         if not self.blocks:
             return subject.row
-        block = next((name for name, registered in self.blocks.items() if registered == encoder), encoder)
-        return f"{block} / {subject.row}"
+        return f"{self._block(encoder) or encoder} / {subject.row}"
+
+    def _block(self, encoder: str) -> str:
+        """The printed name of an encoder; empty where the table has no block for it."""
+        return next((name for name, registered in self.blocks.items() if registered == encoder), "")
+
+    def asks_for(self, row: str, encoder: str) -> bool:
+        """Whether a baseline belongs into the table with this encoder: not where its block was printed without one."""
+        block = self._block(encoder)
+        return not block or f"{block} / {row}" in self.table.rows
 
     def knows(self, row: str) -> bool:
         """Whether the table has a row for it; a table of ours has one for everybody."""
@@ -131,6 +157,7 @@ class Panel:
 
 
 Finish = Callable[["Workshop", "Sequence[Subject]", "Sequence[Cell]"], "list[Cell]"]
+Pictures = Callable[["Sequence[Workshop]", "Sequence[Subject]"], "dict[str, Figure]"]
 
 
 @dataclass(frozen=True)
@@ -139,7 +166,8 @@ class Evaluation:
 
     `looks` at "pixels": only anonymizers of pictures can be measured. `baselines` are measured without being asked for.
     `learned_encoder`: features are those of the network that was trained with the anonymizer, where its run kept one.
-    `finish` adds cells that need several subjects.
+    `finish` adds cells that need several subjects. `pictures` draws more than the tables, by name, from the workshops
+    of all seeds.
     """
 
     name: str
@@ -149,6 +177,7 @@ class Evaluation:
     baselines: tuple[str, ...] = ("Raw",)
     learned_encoder: bool = False
     finish: Finish | None = None
+    pictures: Pictures | None = None
     may: tuple[str, ...] = ()  # datasets that it can use and does not need
     trained_on: tuple[str, ...] = ()  # what the papers train the anonymizer on
     note: str = ""
@@ -235,7 +264,14 @@ class Evaluation:
             measure.needs,
             () if value is None else (value,),
             "; ".join(note for note in notes if note),
+            answers=_answers(workshop, measure, found, factor),
         )
+
+
+def _answers(workshop: Workshop, measure: Measure, found: Reading, factor: float) -> Answers | None:
+    if found.outcome is None:
+        return None
+    return Answers(found.outcome, factor, workshop.people(measure.needs))
 
 
 def own_table(name: str, title: str, columns: Sequence[PaperColumn], note: str = "") -> PaperTable:
@@ -244,7 +280,7 @@ def own_table(name: str, title: str, columns: Sequence[PaperColumn], note: str =
 
 
 def pooled(runs: Sequence[Sequence[Cell]]) -> list[Cell]:
-    """The cells of several seeds as one: the mean, and the value of every seed."""
+    """The cells of several seeds as one: the mean with its interval, and the value of every seed."""
     first = [(cell.table, cell.row, cell.column) for cell in runs[0]]
     if any([(c.table, c.row, c.column) for c in cells] != first for cells in runs):
         raise UsageError("seeds have different cells: they were not run on the same data and rows")
@@ -258,6 +294,7 @@ def pooled(runs: Sequence[Sequence[Cell]]) -> list[Cell]:
         chances = [cell.chance for cell in same if cell.chance is not None]
         chance = sum(chances) / len(chances) if chances else None
         one = same[0]
+        sure = interval(values, [cell.answers for cell in same]) if whole else None
         made.append(
             Cell(
                 one.table,
@@ -269,6 +306,8 @@ def pooled(runs: Sequence[Sequence[Cell]]) -> list[Cell]:
                 one.datasets,
                 values if whole else (),
                 one.note,
+                None if sure is None else (sure.low, sure.high),
+                "" if sure is None else sure.over,
             )
         )
     return made

@@ -5,13 +5,14 @@ OUT/cells/, OUT/runs/     what has been measured and learnt; found again when th
 OUT/metrics.json          every cell, what it was measured on, and what was not run
 OUT/comparison.md         the paper's tables with our columns beside theirs
 OUT/TABLE.png             the same as a picture, for every table that has a figure of ours
+OUT/speed-curves.png      of `speed`: Eq. 14 against the minutes of training
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,8 +21,9 @@ from videoveil import files
 from videoveil.errors import UsageError
 from videoveil.protocols import registry, scales
 from videoveil.protocols.base import RAW, Cell, Evaluation, pooled
+from videoveil.protocols.intervals import ITEMS, SEEDS
 from videoveil.protocols.subjects import COVERED, Subject, baseline, from_run
-from videoveil.protocols.tables import comparisons
+from videoveil.protocols.tables import comparisons, reductions, reductions_text
 from videoveil.protocols.workshop import Workshop, make_hint
 from videoveil.report import comparison as report
 from videoveil.report.comparison import ORIGINS, Comparison, Origin
@@ -77,13 +79,17 @@ def evaluate(request: Request, say: Callable[[str], None] | None = None) -> Resu
     origins = _origins(protocol, shops[0])
     tables = tuple(comparisons(protocol, cells, origins))
     result = Result(protocol, tuple(cells), tables, protocol.missing(shops[0]))
-    _write(request, result, subjects, shops[0])
+    _write(request, result, subjects, shops)
     return result
 
 
 def gather(protocol: Evaluation, request: Request) -> list[Subject]:
     """Raw data, baselines and runs; two of one row are refused."""
-    wanted = [row for row in protocol.baselines if request.baselines or row == RAW]
+    from videoveil.encoders.registry import resolve
+
+    encoder = resolve(request.encoder)
+    asked = [row for row in protocol.baselines if any(one.asks_for(row, encoder) for one in protocol.panels)]
+    wanted = [row for row in protocol.baselines if row == RAW or (request.baselines and row in asked)]
     if request.detector is not None:
         wanted += [row for row in COVERED if any(panel.knows(row) for panel in protocol.panels)]
     found = [baseline(row, request.detector) for row in wanted]
@@ -171,21 +177,26 @@ def metrics(request: Request, result: Result, subjects: Sequence[Subject], shop:
         "data": {name: shop.data((name,)) for name in sorted(shop.roots)},
         "subjects": [subject.to_json() for subject in subjects],
         "cells": [cell.to_json() for cell in result.cells],
+        "reductions": [asdict(one) for one in reductions(result.cells)],
         "not_run": dict(result.missing),
     }
 
 
-def _write(request: Request, result: Result, subjects: Sequence[Subject], shop: Workshop) -> None:
+def _write(request: Request, result: Result, subjects: Sequence[Subject], shops: Sequence[Workshop]) -> None:
     from videoveil.report import plots
 
     out = request.out
-    files.write_json(out / METRICS, metrics(request, result, subjects, shop))
-    files.write_text(
-        out / TABLES, report.markdown(result.tables, result.protocol.title, _words(result, request))
-    )
+    files.write_json(out / METRICS, metrics(request, result, subjects, shops[0]))
+    text = report.markdown(result.tables, result.protocol.title, _words(result, request))
+    if lost := reductions_text(reductions(result.cells)):
+        text += f"\n{lost}"
+    files.write_text(out / TABLES, text)
     for table in result.tables:
         if any(one.origin != "paper" for one in table.figures):
             plots.write(report.picture(table), out / f"{table.name.replace('/', '-')}.png")
+    if result.protocol.pictures is not None:
+        for name, picture in result.protocol.pictures(shops, subjects).items():
+            plots.write(picture, out / f"{name}.png")
 
 
 def _words(result: Result, request: Request) -> list[str]:
@@ -197,10 +208,28 @@ def _words(result: Result, request: Request) -> list[str]:
             "Columns headed twin were measured on synthetic data with made-up people. They show that the protocol runs "
             "and how methods compare on it; they are no results on the real dataset."
         )
-    if any(len(cell.values) > 1 for cell in result.cells):
-        words.append("Square brackets: 95 % interval of the mean over seeds.")
+    words += _interval_words(result.cells)
     reasons = sorted(set(result.missing.values()))
     words += [f"Not run: {reason}." for reason in reasons]
+    return words
+
+
+def _interval_words(cells: Sequence[Cell]) -> list[str]:
+    """What the intervals of these cells are about."""
+    over = {cell.interval_over for cell in cells if cell.interval is not None}
+    words = []
+    if ITEMS in over:
+        words.append(
+            "Square brackets: 95 % interval of the mean over seeds, by drawing seeds and test items (people with all "
+            "of their items, where they are known) with repeats."
+        )
+    if SEEDS in over:
+        whose = sorted({cell.column for cell in cells if cell.interval_over == SEEDS})
+        named = "" if ITEMS not in over else f" in the columns {', '.join(whose)}"
+        words.append(
+            f"Square brackets{named}: 95 % interval of the mean over seeds alone, by Student's t; how much another "
+            "choice of test items would change is not in it."
+        )
     return words
 
 

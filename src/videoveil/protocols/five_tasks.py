@@ -18,7 +18,7 @@ PROTOCOLS = (
         "Five tasks on features",
         (on_features("splavu/T1", blocks=ENCODERS, extra=strongest()),),
         trained_on=("kinetics400",),
-        baselines=("Raw",),
+        baselines=("Raw", "Down-2x", "Down-4x"),
     ),
     Evaluation(
         "five-tasks-ablations",

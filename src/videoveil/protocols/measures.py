@@ -6,6 +6,7 @@ Every measure is a frozen record. On pictures: `Action`, `Attributes`, `FrozenAt
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
@@ -21,16 +22,34 @@ from videoveil.protocols.subjects import Subject, raw
 
 if TYPE_CHECKING:
     from videoveil.attacks import FrameAttack
+    from videoveil.attacks.frames import FittedPictureAttack
     from videoveil.protocols.workshop import Workshop
-    from videoveil.tasks.base import Features, Score
+    from videoveil.tasks.base import Clips, Features, Score
+    from videoveil.tasks.outcomes import Outcome
 
 TagKind = Literal["objects", "scenes"]
 MODEL = "model.safetensors"
+CONDITIONS = ("nm", "bg", "cl")  # of walks: normal, with a bag, in a coat
 ENOUGH_PEOPLE = 8  # for an attacker to learn from half of them; with fewer only the untrained one is asked
 
 
-def readings(score: Score) -> dict[str, Reading]:
-    return {metric.name: Reading(metric.value, metric.chance) for metric in score.metrics}
+def readings(score: Score, said: Mapping[str, Outcome] | None = None) -> dict[str, Reading]:
+    """The metrics of a score, with what was `said` of every item by the name of the metric."""
+    said = said or {}
+    return {
+        metric.name: Reading(metric.value, metric.chance, said.get(metric.name)) for metric in score.metrics
+    }
+
+
+def best_of(said: Mapping[str, Outcome]) -> Outcome:
+    """What the attacker said that finds out most."""
+    return max(said.values(), key=lambda one: -1.0 if (found := one.measure().value) is None else found)
+
+
+def _of_pictures(fitted: FittedPictureAttack, test: Clips) -> dict[str, Reading]:
+    """Figures of an attack on pictures; `cmap` is that of the best network on single views."""
+    views = {name: one for name, one in fitted.outcomes(test).items() if not name.endswith("_video")}
+    return readings(fitted.score(test), {"cmap": best_of(views)})
 
 
 def _stood_in(network: Network) -> str:
@@ -65,7 +84,9 @@ class Action(OfOneDataset):
         return _stood_in(workshop.scale.stand_in(self.model, workshop.weights))
 
     def run(self, workshop: Workshop, subject: Subject) -> Readings:
+        from videoveil.audit.utilities import of_probabilities
         from videoveil.tasks.action.network import ActionNetwork
+        from videoveil.tasks.targets import targets
 
         network = workshop.scale.stand_in(self.model, workshop.weights)
         task = ActionNetwork(workshop.scale.action(network, self.size, self.target))
@@ -75,7 +96,13 @@ class Action(OfOneDataset):
             seed=workshop.seed,
             device=workshop.device,
         )
-        return readings(fitted.score(workshop.clips(self.dataset, subject, "test")))
+        test = workshop.clips(self.dataset, subject, "test")
+        score = fitted.score(test)
+        items = tuple(sorted(test.items(), key=lambda item: item.id))
+        found = fitted.probabilities(items, veil=test.veil(), paint=test.paint)
+        labels = targets(items, fitted.names, fitted.config.target)
+        said = of_probabilities(found, items, labels, fitted.prior)
+        return readings(score, {said.metric: said})
 
 
 @dataclass(frozen=True)
@@ -97,10 +124,16 @@ class Attributes:
         return (self.dataset, self.test) if self.test else (self.dataset,)
 
     def about(self, workshop: Workshop) -> str:
-        return _stood_in(workshop.scale.stand_in(self.model, workshop.weights))
+        words = [_stood_in(workshop.scale.stand_in(self.model, workshop.weights))]
+        if self.test:
+            words.append(_frames(workshop.scale.frame_stride, workshop.scale.views))
+        return ", ".join(word for word in words if word)
+
+    def options(self, seed: int) -> dict[str, dict[str, Any]]:
+        return {self.dataset: {"attributes": self.attributes}} if self.attributes else {}
 
     def run(self, workshop: Workshop, subject: Subject) -> Readings:
-        options = {"attributes": self.attributes} if self.attributes else None
+        options = self.options(workshop.seed).get(self.dataset)
         teacher = raw() if self.frozen else subject
         task = self._task(workshop)
         # frozen ones learn once for all subjects: the folder is that of the raw pictures
@@ -115,13 +148,13 @@ class Attributes:
                 device=workshop.device,
             )
         name = self.test or self.dataset
-        return readings(fitted.score(workshop.clips(name, subject, "test", None if self.test else options)))
+        return _of_pictures(fitted, workshop.clips(name, subject, "test", None if self.test else options))
 
     def _task(self, workshop: Workshop) -> FrameAttack:
         from videoveil.attacks import FrameAttack
 
         network = workshop.scale.stand_in(self.model, workshop.weights)
-        config = workshop.scale.frames(network, self.size)
+        config = workshop.scale.frames(network, self.size, labelled_frames=bool(self.test))
         return FrameAttack(config, moments=frame_labels) if self.test else FrameAttack(config)
 
 
@@ -149,7 +182,7 @@ class Tags(OfOneDataset):
         fitted = task.fit(
             train, run=workshop.run_folder(self, subject), seed=workshop.seed, device=workshop.device
         )
-        return readings(fitted.score(workshop.clips(self.dataset, subject, "test")))
+        return _of_pictures(fitted, workshop.clips(self.dataset, subject, "test"))
 
 
 def _tagged(names: list[str], kind: TagKind) -> Callable[[Item], Mapping[str, int]]:
@@ -170,11 +203,19 @@ class ActionProbe(OfOneDataset):
         return _encoder(workshop)
 
     def run(self, workshop: Workshop, subject: Subject) -> Readings:
+        from videoveil.audit.utilities import of_probabilities
+        from videoveil.tasks import feature_set
         from videoveil.tasks.action.probe import ActionProbe as Probe
+        from videoveil.tasks.targets import targets
 
         train = workshop.features(self.dataset, subject, "train")
         fitted = Probe(workshop.scale.probe()).fit(train, seed=workshop.seed, device=workshop.device)
-        return readings(fitted.score(train.with_split("test")))
+        test = train.with_split("test")
+        score = fitted.score(test)
+        data = feature_set.load(test, fitted.layer.in_features)
+        labels = targets(data.items, fitted.names, fitted.config.target)
+        said = of_probabilities(fitted.probabilities(data), data.items, labels, fitted.prior)
+        return readings(score, {said.metric: said})
 
 
 @dataclass(frozen=True)
@@ -190,7 +231,10 @@ class FeatureAttributes(OfOneDataset):
     def run(self, workshop: Workshop, subject: Subject) -> Readings:
         train = workshop.features(self.dataset, subject, "train")
         fitted = attack_on_features(workshop, train, self.kind)
-        return readings(fitted.score(train.with_split("test")))
+        test = train.with_split("test")
+        said = fitted.outcomes(test)
+        named = {f"cmap_{kind}": one for kind, one in said.items()}
+        return readings(fitted.score(test), {**named, "cmap": best_of(said)})
 
 
 @dataclass(frozen=True)
@@ -207,25 +251,36 @@ class FrameAttributes:
         return (self.dataset, self.test)
 
     def about(self, workshop: Workshop) -> str:
-        return _encoder(workshop)
+        return f"{_encoder(workshop)}, {_frames(0, workshop.scale.static)}"
 
     def run(self, workshop: Workshop, subject: Subject) -> Readings:
-        from videoveil.attacks import attribute_report
+        from videoveil.tasks.outcomes import AttributeOutcome
 
         train = workshop.features(self.dataset, subject, "train")
         fitted = attack_on_features(workshop, train, self.kind)
-        x, y = frame_rows(workshop.features(self.test, subject, "test"), fitted.names, self.rule)
-        reports = {one.kind: attribute_report(y, one.scores(x), fitted.names) for one in fitted.attackers}
-        found = {f"cmap_{kind}": Reading(one.cmap, one.chance) for kind, one in reports.items()}
-        strongest = max(reports.values(), key=lambda one: -1.0 if one.cmap is None else one.cmap)
-        return {**found, "cmap": Reading(strongest.cmap, strongest.chance)}
+        test = workshop.features(self.test, subject, "test")
+        x, y, videos = frame_rows(test, fitted.names, self.rule)
+        ids = tuple(sorted(entry.item.id for entry in test.items()))
+        said: dict[str, Outcome] = {
+            f"cmap_{one.kind}": AttributeOutcome(fitted.names, y, one.scores(x), videos, ids)
+            for one in fitted.attackers
+        }
+        found = {}
+        for name, one in {**said, "cmap": best_of(said)}.items():
+            measured = one.measure()
+            found[name] = Reading(measured.value, measured.chance, one)
+        return found
 
 
-def frame_rows(source: Features, names: tuple[str, ...], rule: str) -> tuple[np.ndarray, np.ndarray]:
-    """Static features (m, d) and what holds in their frames (m, k), NaN where nothing is known of it."""
+def frame_rows(
+    source: Features, names: tuple[str, ...], rule: str
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Static features (m, d), what holds in their frames (m, k), NaN where nothing is known of it, and of which video
+    each is (m,), by its place in the order of ids."""
     x: list[np.ndarray] = []
     y: list[list[float]] = []
-    for entry in sorted(source.items(), key=lambda one: one.item.id):
+    videos: list[int] = []
+    for video, entry in enumerate(sorted(source.items(), key=lambda one: one.item.id)):
         stored = source.store.read(entry)
         if stored.static is None or stored.static_frames is None:
             raise UsageError(f"{entry.item.id}: no static features; extract with --static K")
@@ -233,10 +288,11 @@ def frame_rows(source: Features, names: tuple[str, ...], rule: str) -> tuple[np.
             known = frame_labels(entry.item, int(frame), rule)
             if known is not None:
                 x.append(row)
+                videos.append(video)
                 y.append([float(known[name]) if name in known else np.nan for name in names])
     if not x:
         raise UsageError(f"{source.store.root}: no frame of split {source.split!r} has labels")
-    return np.stack(x), np.array(y)
+    return np.stack(x), np.array(y), np.array(videos)
 
 
 def attack_on_features(workshop: Workshop, train: Features, kind: str) -> Any:
@@ -280,7 +336,9 @@ class Anomaly(OfOneDataset):
         return _temporal(workshop)
 
     def run(self, workshop: Workshop, subject: Subject) -> Readings:
+        from videoveil.audit.utilities import of_frames
         from videoveil.tasks.anomaly import AnomalyDetection
+        from videoveil.tasks.mgfn import from_store
 
         train = workshop.features(self.dataset, subject, "train")
         fitted = AnomalyDetection(workshop.scale.anomaly()).fit(
@@ -289,14 +347,22 @@ class Anomaly(OfOneDataset):
             seed=workshop.seed,
             device=workshop.device,
         )
-        return readings(fitted.score(train.with_split("test")))
+        test = train.with_split("test")
+        videos = from_store(test.store, test.dataset, test.split, with_truth=True)
+        said = of_frames(fitted.model.scores(videos), videos)
+        return readings(fitted.score(test), {"roc_auc": said})
 
 
 @dataclass(frozen=True)
 class Gait(OfOneDataset):
-    """Who is walking (CASIA-B): `cosine_nm` is the published protocol, `top1` the best of all attackers."""
+    """Who is walking (CASIA-B): `cosine_nm` is the published protocol, `top1` the best of all attackers.
+
+    `cosine_bg` and `cosine_cl` are walks with a bag and in a coat, `top1_bg` and `top1_cl` the best of all attackers on
+    them. `exclude_same_view`: a walk is looked for among walks from other sides only, as is usual for gait.
+    """
 
     dataset: str = "casia-b"
+    exclude_same_view: bool = False
 
     def about(self, workshop: Workshop) -> str:
         return _encoder(workshop)
@@ -305,10 +371,39 @@ class Gait(OfOneDataset):
         from videoveil.attacks import GaitAttack, GaitConfig
 
         gallery = workshop.features(self.dataset, subject, "gallery")
+        probe = gallery.with_split("probe")
+        if self.exclude_same_view and not _from_other_sides(gallery, probe):
+            return _walks({})
         people = {entry.item.subject for entry in gallery.items()}
-        task = GaitAttack(GaitConfig(trained=len(people) >= ENOUGH_PEOPLE))
-        fitted = task.fit(gallery, seed=workshop.seed, device=workshop.device)
-        return readings(fitted.score(gallery.with_split("probe")))
+        config = GaitConfig(trained=len(people) >= ENOUGH_PEOPLE, exclude_same_view=self.exclude_same_view)
+        fitted = GaitAttack(config).fit(gallery, seed=workshop.seed, device=workshop.device)
+        return _walks(readings(fitted.score(probe), fitted.outcomes(probe)))
+
+
+def _from_other_sides(gallery: Features, probe: Features) -> bool:
+    """Whether everybody who is looked for was filmed from another side too."""
+    there: dict[str | None, set[str]] = defaultdict(set)
+    for entry in gallery.items():
+        there[entry.item.subject].add(entry.item.extra.get("view", ""))
+    return all(there[e.item.subject] - {e.item.extra.get("view", "")} for e in probe.items())
+
+
+def _walks(found: dict[str, Reading]) -> dict[str, Reading]:
+    """With the best of all attackers in every condition; a condition that nobody walks in is not measurable.
+
+    Attackers on half of the people (`open`) have another gallery and are left out, as in `top1`.
+    """
+    usual = {f"{name}_{condition}": Reading(None) for name in ("cosine", "top1") for condition in CONDITIONS}
+    best: dict[str, Reading] = {"top1": found.get("top1", Reading(None))}
+    for condition in CONDITIONS:
+        own = [
+            one
+            for name, one in found.items()
+            if name.endswith(f"_{condition}") and not name.startswith("open")
+        ]
+        if own:
+            best[f"top1_{condition}"] = max(own, key=lambda one: -1.0 if one.value is None else one.value)
+    return {**usual, **found, **best}
 
 
 @dataclass(frozen=True)
@@ -326,17 +421,27 @@ class GenderGap(OfOneDataset):
     def about(self, workshop: Workshop) -> str:
         return _encoder(workshop)
 
+    def options(self, seed: int) -> dict[str, dict[str, Any]]:
+        return {self.dataset: {"bias": self.bias, "seed": seed}} if self.bias else {}
+
     def run(self, workshop: Workshop, subject: Subject) -> Readings:
         from videoveil.protocols.genders import by_gender
         from videoveil.tasks.action.probe import ActionProbe as Probe
         from videoveil.tasks.action.probe import paper, recommended
 
-        options = {"bias": self.bias, "seed": workshop.seed} if self.bias else None
+        options = self.options(workshop.seed).get(self.dataset)
         train = workshop.features(self.dataset, subject, "train", options=options)
         fitted = Probe(recommended() if self.own_probe else paper()).fit(
             train, seed=workshop.seed, device=workshop.device
         )
         return by_gender(fitted, train.with_split("test"))
+
+
+def _frames(stride: int, few: int) -> str:
+    """Which frames of a test video were looked at, where it was not all of them."""
+    if stride == 1:
+        return ""
+    return f"every {stride} frames" if stride else f"{few} frames of every video"
 
 
 def _encoder(workshop: Workshop) -> str:

@@ -47,6 +47,7 @@ class Scale:
     action_epochs: int = 0
     attack_epochs: int = 0
     views: int = 0  # of a test video
+    frame_stride: int = 0  # of test videos with a label for every frame: every so many; 0: as many as `views`
     probe_epochs: int = 0
     static: int = 10  # static clips of a video
     dense: int = 4  # frames from one clip to the next, for detection
@@ -89,7 +90,8 @@ class Scale:
             workers=self.workers,
         )
 
-    def frames(self, network: Network, size: int) -> FrameConfig:
+    def frames(self, network: Network, size: int, *, labelled_frames: bool = False) -> FrameConfig:
+        """`labelled_frames`: the test videos have a label for every frame (PA-HMDB51)."""
         from videoveil.attacks import FrameConfig
 
         return FrameConfig(
@@ -99,6 +101,7 @@ class Scale:
             patience=0 if not self.attack_epochs else 3,
             per_video=1 if self.attack_epochs == 1 else 4,
             frames=self.views or 10,
+            frame_stride=self.frame_stride if labelled_frames else 0,
             workers=self.workers,
         )
 
@@ -162,7 +165,9 @@ SMALL = Scale(
     static=4,
     temporal=False,
 )
-PAPER = Scale("paper")
+PAPER = Scale(
+    "paper", frame_stride=1
+)  # all labelled frames: the published chance level is that of all of them
 SCALES = {scale.name: scale for scale in (TINY, SMALL, PAPER)}
 
 

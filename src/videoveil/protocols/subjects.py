@@ -32,7 +32,7 @@ ROWS = {
     "splavu": "SPLAVU",
     "splavu-actions": "SPLAVU",
     "splavu-hmdb51": "SPLAVU",
-}  # recipe → row
+}  # recipe → row; ablations have names of their own and are no whole method's row
 FACTORS = {"Down-2x": 2.0, "Down-4x": 4.0}
 COVERED = {"Blackening": "blacken", "StrongBlur": "strong-blur", "WeakBlur": "weak-blur"}
 UTILITY = "utility.safetensors"  # the network that was trained with a pixel anonymizer
@@ -121,6 +121,7 @@ def from_run(word: str, key: NoiseKey | None = None) -> Subject:
         recipe=str(facts.get("recipe", {}).get("name", "")),
         learnt_from=_learnt_from(facts),
         twin=any(_twin_root(one) for one in _sources(facts)),
+        note="; ".join(facts.get("notes", ())),
     )
 
 
@@ -135,7 +136,7 @@ def split_row(word: str) -> tuple[str, Path]:
 def row_of(recipe: dict[str, Any], folder: Path) -> str:
     """The row of a recipe in the papers' tables, else its own name, else that of the folder."""
     name = str(recipe.get("name", ""))
-    if name == "penalty":
+    if name == "penalty" or name.startswith("penalty/B="):
         bound = (recipe.get("settings", {}).get("penalty") or {}).get("bound")
         if bound is not None:
             return f"Penalty B={f'{bound:g}'.removeprefix('0')}"

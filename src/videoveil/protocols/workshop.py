@@ -1,10 +1,12 @@
 """Where a protocol works: its data, its encoder, its scale and its memory of what has been measured.
 
 OUT/cells/KEY.json     what a measure found; a cell that is there is not done again
+OUT/cells/KEY.npz      what was said of every test item, for intervals; where a measure tells
 OUT/runs/KEY/          tasks and attacks while they learn, so that a killed one goes on
 CACHE/…                feature stores, by encoder, dataset and anonymizer; may be shared by evaluations
 
-KEY changes with everything that decides a result: measure, subject, scale, seed, encoder and data.
+KEY changes with everything that decides a result: measure, subject, scale, seed, encoder, data with their labels, the
+weights that networks begin from, and the version of this software.
 """
 
 from __future__ import annotations
@@ -17,9 +19,11 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import videoveil
 from videoveil import files
 from videoveil.data import registry, twins
 from videoveil.data.records import Dataset, Item
+from videoveil.data.serial import item_to_json
 from videoveil.data.twins.plan import MARKER
 from videoveil.errors import UsageError
 from videoveil.protocols.base import Data, Measure, Reading, Readings
@@ -107,14 +111,24 @@ class Workshop:
             limit *= 3  # a picture costs little, and some attributes are rare
         return replace(dataset, items=tuple(evenly(dataset.items, limit, per_kind=name in LONG)))
 
-    def fingerprint(self, name: str) -> str:
-        """Changes with the items of a dataset and with the bytes of its files, as far as their sizes tell."""
-        if name not in self._prints:
-            root = Path(self.roots[name])
+    def people(self, names: Sequence[str]) -> dict[str, str]:
+        """Who is in an item, by its id, where a dataset says so: the videos of one person are not independent."""
+        found = (item for name in names for item in self.dataset(name).items)
+        return {item.id: item.subject for item in found if item.subject is not None}
+
+    def fingerprint(self, name: str, options: Options | None = None) -> str:
+        """Changes with the items of a dataset, with all that is said of them, and with their files.
+
+        Of the bytes of a file only their number is looked at. Where the dataset lies does not matter.
+        """
+        key = _key(name, options)
+        if key not in self._prints:
+            root, dataset = Path(self.roots[name]), self.dataset(name, options)
             marker = (root / MARKER).read_text("utf-8") if (root / MARKER).is_file() else ""
-            items = [(i.id, i.split, i.path.stat().st_size) for i in self.dataset(name).items]
-            self._prints[name] = files.value_hash([marker, items])
-        return self._prints[name]
+            items = [_told(item) for item in dataset.items]
+            vocabulary = [list(dataset.classes), list(dataset.attributes)]
+            self._prints[key] = files.value_hash([marker, dict(options or {}), vocabulary, items])
+        return self._prints[key]
 
     # --- pictures and features ----------------------------------------------------------------------------
 
@@ -191,7 +205,7 @@ class Workshop:
             return Features(FeatureStore.open(seen), label, split)
         hidden = folder / subject.identity[:16]
         if (hidden, label) not in self._ready:
-            anonymize(seen, hidden, subject.latent, device=self.device)
+            anonymize(seen, hidden, subject.latent, labels=True, device=self.device)
             self._ready.add((hidden, label))
         return Features(FeatureStore.open(hidden), label, split)
 
@@ -204,6 +218,8 @@ class Workshop:
 
     def measured(self, measure: Measure, subject: Subject) -> Readings:
         """What a measure says of a subject; done once."""
+        from videoveil.tasks import outcomes
+
         measure = self.reduced(measure)
         key = self.key(measure, subject)
         path = self.out / "cells" / f"{key}.json"
@@ -211,9 +227,14 @@ class Workshop:
             self._tell(f"{subject.row}: {measure}")
             found = measure.run(self, subject)
             value = {name: [one.value, one.chance] for name, one in found.items()}
+            said = {name: one.outcome for name, one in found.items() if one.outcome is not None}
+            if said:  # before the figures: a cell that is there is whole
+                outcomes.save(path.with_suffix(".npz"), said)
             files.write_json(path, {"measure": repr(measure), "row": subject.row, "readings": value})
         kept = json.loads(path.read_text("utf-8"))["readings"]
-        return {name: Reading(*pair) for name, pair in kept.items()}
+        answers = path.with_suffix(".npz")
+        said = outcomes.load(answers) if answers.is_file() else {}
+        return {name: Reading(value, chance, said.get(name)) for name, (value, chance) in kept.items()}
 
     def reduced(self, measure: Measure) -> Measure:
         """The measure as this scale takes it: columns that then differ in nothing are one measurement."""
@@ -224,16 +245,29 @@ class Workshop:
         return replace(changed, model=network.word, size=self.scale.size)  # type: ignore[no-any-return]
 
     def key(self, measure: Measure, subject: Subject) -> str:
+        """The name of a result; see the top of this file."""
+        loaded = _loaded(measure, self.seed)
+        more = [name for name in getattr(measure, "may", ()) if self.has((name,))]
         parts = {
             "measure": repr(measure),
             "subject": subject.identity,
             "scale": repr(self.scale),
             "seed": self.seed,
             "encoder": self._hash(self.encoder_of(subject)),
-            "weights": dict(self.weights),
-            "data": {name: self.fingerprint(name) for name in measure.needs},
+            "weights": self._begun_from,
+            "data": {name: self.fingerprint(name, loaded.get(name)) for name in (*measure.needs, *more)},
+            "software": videoveil.__version__,
         }
         return files.value_hash(parts)[:24]
+
+    @cached_property
+    def _begun_from(self) -> dict[str, str]:
+        """The weights that were given: files by their bytes, others (a hub id…) by name."""
+        given = {name: Path(source) for name, source in self.weights.items()}
+        return {
+            name: files.file_hash(path) if path.is_file() else self.weights[name]
+            for name, path in given.items()
+        }
 
     def run_folder(self, measure: Measure, subject: Subject, part: str = "") -> Path:
         """Where a task keeps its checkpoints."""
@@ -259,6 +293,17 @@ def evenly(items: Sequence[Item], limit: int, *, per_kind: bool = False) -> list
                     chosen.append(members.pop(0))
         kept |= {item.id for item in chosen}
     return [item for item in items if item.id in kept]
+
+
+def _loaded(measure: Measure, seed: int) -> Mapping[str, Options]:
+    """The options a measure loads its datasets with, by dataset; most load them as they are."""
+    asked = getattr(measure, "options", None)
+    return {} if asked is None else asked(seed)
+
+
+def _told(item: Item) -> dict[str, Any]:
+    """Everything a dataset says of an item, and how large its file is; not where it lies."""
+    return {**item_to_json(item), "path": item.path.suffix, "bytes": item.path.stat().st_size}
 
 
 def make_hint(name: str, root: str = "ROOT") -> str:

@@ -1,6 +1,7 @@
 """Recipes: one function, one frozen record; an ablation is a recipe with one field replaced.
 
 anonymizer = fit(veil(), {"action": Features(store, split="train")}, "RUN")
+anonymizer = fit(splavu_actions(), {"action": EncodedClips(Clips(dataset, "train"), encoder)}, "RUN")  # from videos
 """
 
 from videoveil.recipes.adversaries import splavu_adversaries, veil_adversaries
@@ -35,11 +36,13 @@ from videoveil.recipes.veil import (
 )
 from videoveil.recipes.veil_pixel import veil_pixel, veil_pixel_attackers, veil_pixel_plain
 from videoveil.recipes.vita import vita, vita_entropy, vita_grl, vita_kbeam, vita_restarting
+from videoveil.training.latent_video import EncodedClips
 
 __all__ = [
     "PIXEL",
     "RECIPES",
     "Ablation",
+    "EncodedClips",
     "Evaluate",
     "LatentRecipe",
     "Looker",

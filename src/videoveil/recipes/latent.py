@@ -34,6 +34,7 @@ from videoveil.training.latent_heads import TASKS, HeadSettings
 from videoveil.training.latent_step import Objective, Pairs, Reference
 
 LATER = {"adversaries": None, "reference": "static"}  # came later: left out where they change nothing
+ENCODERS = {"VideoMAE-B": "videomae.b", "VideoMAEv2-G": "videomaev2.g"}  # the paper's words → our names
 HEADS: dict[str, type[Any]] = {"action": ProbeConfig, "detection": TriDetConfig, "anomaly": MGFNConfig}
 
 
@@ -43,6 +44,20 @@ class Origin:
 
     encoder: str = ""
     actions: str = ""  # the action dataset
+
+    def departure(self, encoder: str, actions: str = "") -> str:
+        """How features of this encoder (and action dataset, where there is one) are not the published ones, in words.
+
+        Empty where they are, or where nothing is known of the published ones. An encoder that has no counterpart here
+        is never the published one.
+        """
+        other = bool(self.encoder) and ENCODERS.get(self.encoder, self.encoder) != encoder
+        elsewhere = bool(self.actions and actions) and self.actions != actions
+        if not other and not elsewhere:
+            return ""
+        published = " on ".join(filter(None, (self.encoder, self.actions if actions else "")))
+        here = " on ".join(filter(None, (encoder, actions)))
+        return f"published with {published}, made here with {here}"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,6 +1,6 @@
 """From a pixel recipe and videos to an anonymizer in a run folder.
 
-RUN/run.json               recipe, seed, where the videos were
+RUN/run.json               recipe as the run was begun with it, seed, where the videos were
 RUN/recipe.yaml            the recipe, for people
 RUN/identity.safetensors   f_A after its identity start
 RUN/checkpoint.safetensors, history.jsonl, epochs/   see training.minimax
@@ -41,7 +41,7 @@ from videoveil.training.minimax_data import (
     identity_frames,
 )
 from videoveil.training.minimax_nets import BudgetNet, UtilityNet
-from videoveil.training.minimax_settings import Private
+from videoveil.training.minimax_settings import FREE_TO_CHANGE, Private
 from videoveil.training.minimax_start import IdentityResult, learn_identity
 
 if TYPE_CHECKING:
@@ -50,6 +50,7 @@ if TYPE_CHECKING:
 FORMAT = "videoveil-pixel-run-1"
 IDENTITY, IDENTITY_FORMAT = "identity.safetensors", "videoveil-pixel-identity-1"
 ENCODER = "utility.safetensors"
+FREE = tuple(f"recipe.settings.{name}" for name in FREE_TO_CHANGE)  # of run.json
 Labels = Callable[[Item], Any]  # private attributes of an item, by name; None: nothing is known
 
 
@@ -79,7 +80,8 @@ def fit_pixel(
 ) -> Made:
     """Make the anonymizer of a recipe from training videos (and images, where it wants them) and keep it in `folder`.
 
-    The same call goes on with a run that was killed, or finds it done. `labels` says what is private about an item,
+    The same call goes on with a run that was killed, finds it done, or says again why it was stopped; settings that do
+    not change what is learnt (`FREE_TO_CHANGE`) may be others then. `labels` says what is private about an item,
     where the dataset does not; only recipes with a supervised budget ask. `look` is called after kept epochs.
     """
     folder = Path(folder)
@@ -95,7 +97,7 @@ def fit_pixel(
     described = {name: source.describe() for name, source in sources.items()}
     mine = {"format": FORMAT, "recipe": recipe.to_json(), "seed": seed, "sources": described}
     fabric = fabric or devices.make_fabric(device, recipe.settings.precision)
-    leading = runs.claimed(folder, mine, recipe.to_yaml()) if fabric.is_global_zero else nullcontext()
+    leading = runs.claimed(folder, mine, recipe.to_yaml(), FREE) if fabric.is_global_zero else nullcontext()
     with leading:
         fabric.barrier()
         if (folder / "config.json").is_file():
@@ -104,6 +106,7 @@ def fit_pixel(
         anonymizer = PixelAnonymizer(config, card=_card(recipe, sources), seed=seed)
         made = Made(anonymizer)
         if recipe.trains:
+            _require_weights(recipe, anonymizer)
             made = train(recipe, anonymizer, videos, images, labels, folder, seed, fabric, progress, look)
     anonymizer.cpu().eval()
     if fabric.is_global_zero:
@@ -112,6 +115,15 @@ def fit_pixel(
         anonymizer.save_pretrained(folder)
     fabric.barrier()
     return made
+
+
+def _require_weights(recipe: PixelRecipe, anonymizer: PixelAnonymizer) -> None:
+    if not any(weight.requires_grad for weight in anonymizer.parameters()):
+        stages = ", ".join(stage.kind for stage in recipe.stages)
+        raise UsageError(
+            f"{recipe.name}: settings.epochs={recipe.settings.epochs}, but there is nothing to train: its stages "
+            f"({stages}) have no weights; use settings.epochs=0, or a recipe with a network"
+        )
 
 
 def train(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -16,9 +16,9 @@ RUN, YAML = "run.json", "recipe.yaml"
 
 
 @contextmanager
-def claimed(folder: Path, mine: Mapping[str, Any], yaml: str) -> Iterator[None]:
+def claimed(folder: Path, mine: Mapping[str, Any], yaml: str, free: Collection[str] = ()) -> Iterator[None]:
     """`claim`, given up again where the work in it is refused before it has left anything."""
-    claim(folder, mine, yaml)
+    claim(folder, mine, yaml, free)
     try:
         yield
     except VeilError:
@@ -29,8 +29,19 @@ def claimed(folder: Path, mine: Mapping[str, Any], yaml: str) -> Iterator[None]:
         raise
 
 
-def claim(folder: Path, mine: Mapping[str, Any], yaml: str) -> None:
-    """Take a new folder for the run described by `mine`, or find that it holds the same run."""
+def note(folder: Path, **facts: Any) -> None:
+    """Add to RUN/run.json what turns out while a run is made; it is no part of what the run is known by."""
+    path = folder / RUN
+    there = json.loads(path.read_text("utf-8"))
+    if there != there | facts:
+        files.write_json(path, there | facts)
+
+
+def claim(folder: Path, mine: Mapping[str, Any], yaml: str, free: Collection[str] = ()) -> None:
+    """Take a new folder for the run described by `mine`, or find that it holds the same run.
+
+    free: what may differ and still be the same run, as `recipe.settings.workers`; run.json keeps what it began with.
+    """
     mine = json.loads(json.dumps(mine))
     path = folder / RUN
     # another process that claims the folder at this moment has written a part of run.json
@@ -43,9 +54,21 @@ def claim(folder: Path, mine: Mapping[str, Any], yaml: str) -> None:
         there = json.loads(path.read_text("utf-8"))
     except ValueError as error:
         raise UsageError(f"{path}: damaged ({error}); use another folder") from error
-    if differ := sorted(key for key in mine if mine[key] != there.get(key)):
+    asked, held = _bound(mine, free), _bound(there, free)
+    if differ := sorted(key for key in asked if asked[key] != held.get(key)):
         raise UsageError(
             f"{folder}: holds a run with other {', '.join(differ)}; use another folder, or the same settings"
         )
     if not (folder / YAML).is_file():
         files.write_text(folder / YAML, yaml)
+
+
+def _bound(value: Any, free: Collection[str], place: str = "") -> Any:
+    """A description without what is free."""
+    if not isinstance(value, dict):
+        return value
+    return {
+        key: _bound(inner, free, f"{place}{key}.")
+        for key, inner in value.items()
+        if f"{place}{key}" not in free
+    }

@@ -44,7 +44,11 @@ def splavu_released() -> LatentRecipe:
 
 @dataclass(frozen=True)
 class Ablation:
-    """A row of a table: its recipe, the one it varies and in which field; the row that is the base equals it."""
+    """A row of a table: its recipe, the one it varies and in which field.
+
+    The recipe has the row's name, so that a run of it is not taken for one of the base; otherwise the row that is the
+    base equals it.
+    """
 
     table: int
     row: str
@@ -54,12 +58,13 @@ class Ablation:
 
     @property
     def name(self) -> str:
-        return f"table{self.table}/{self.row}"
+        return self.recipe.name
 
 
 def _rows(table: int, base: LatentRecipe, field: str, values: dict[str, Any]) -> list[Ablation]:
     return [
-        Ablation(table, row, base, field, replace(base, **{field: value})) for row, value in values.items()
+        Ablation(table, row, base, field, replace(base, **{"name": f"table{table}/{row}", field: value}))
+        for row, value in values.items()
     ]
 
 

@@ -13,6 +13,8 @@ from videoveil.errors import Diverged, UsageError
 from videoveil.objectives import l1_reconstruction
 from videoveil.training import seeds
 
+GOOD = 0.05  # relative error of a start that is worth its name
+
 
 @dataclass(frozen=True, kw_only=True)
 class IdentitySettings:
@@ -41,7 +43,8 @@ def learn_identity(
 ) -> float:
     """Teach the anonymizer to reproduce rows (M, d) or (M, S, d); what is left, mean |f(x) − x| / mean |x|.
 
-    Without dropout, which no identity survives; batch norm counts its statistics. Below 0.05 the start is good.
+    Without dropout, which no identity survives; batch norm counts its statistics. Up to `GOOD` the start is good, and
+    `shortfall` says what to do about one that is not.
     """
     settings = settings or IdentitySettings()
     device = device or torch.device("cpu")
@@ -72,6 +75,17 @@ def learn_identity(
             )
     anonymizer.eval()
     return relative_error(anonymizer, rows)
+
+
+def shortfall(error: float, settings: IdentitySettings) -> str:
+    """What is to be said of a start with this relative error; nothing where it is good."""
+    if error <= GOOD:
+        return ""
+    return (
+        f"the identity start has a relative error of {error:.3f} instead of {GOOD} at most, so training begins with "
+        f"features that are changed already: give it more than identity.epochs={settings.epochs} (or a higher "
+        f"learning_rate than {settings.learning_rate:g}), or take init='zero', which starts exactly"
+    )
 
 
 @torch.no_grad()

@@ -1,7 +1,7 @@
 """The minimax loop: auxiliaries learn through f_A, then all play in turns; resumable, watched, stopped with a reason.
 
 FOLDER/identity.safetensors     f_A after its identity start
-FOLDER/checkpoint.safetensors   all players and optimisers: what a killed run goes on from
+FOLDER/checkpoint.safetensors   all players and optimisers, and whose turn it is: what a killed run goes on from
 FOLDER/history.jsonl            one record per epoch: act, losses, chance of L_B, seconds
 FOLDER/epochs/NNN.safetensors   f_A along the way, for looking back
 """
@@ -13,7 +13,7 @@ import json
 import math
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -35,12 +35,12 @@ if TYPE_CHECKING:
 FORMAT = "videoveil-minimax-1"
 KEPT_FORMAT = "videoveil-minimax-anonymizer-1"
 CHECKPOINT, HISTORY, EPOCHS = "checkpoint.safetensors", "history.jsonl", "epochs"
-EXPLODED = 10.0  # an epoch whose L_T is this many times the first one's has left the ground for good
+EXPLODED = 10.0  # an L_T that is this many times its first, and a guess's, has left the ground for good
 STEPS_SMOOTHED = 4  # batches over which "until" is judged
 
 ADVICE = (
     "Give the anonymizer more turns, a larger rate or w_budget, restart the budget nets, or take information away (a "
-    "code of fewer pixels or levels); headway.epochs=0 goes on"
+    "code of fewer pixels or levels); settings.headway.epochs=0 goes on with this run"
 )
 
 Progress = Callable[[int, int, float], None]
@@ -83,12 +83,15 @@ class MinimaxLoop:
     look: Callable[[int, Any], None] | None = None  # called after kept epochs with the anonymizer
     progress: Progress | None = None
     history: list[dict[str, Any]] = field(default_factory=list)
+    turns: Turns | None = field(default=None, init=False)
 
     def run(self) -> list[dict[str, Any]]:
         """Play to the last epoch; the players hold the result, the history one record per epoch."""
         self.set_up()
-        self._resume()
         plan = [act for act in acts(self.settings) for _ in range(act.epochs)]
+        self._resume(plan)
+        if stop := self._reason_to_stop():  # the same command does not finish what was stopped
+            raise stop
         with devices.repeatable() if self.settings.repeatable else contextlib.nullcontext():
             for number in range(len(self.history), len(plan)):
                 began = time.perf_counter()
@@ -99,8 +102,10 @@ class MinimaxLoop:
                 self._share_statistics()
                 record |= {"seconds": time.perf_counter() - began}
                 self.history.append({"epoch": number, "act": plan[number].name, **record})
-                self._keep(plan, number)
-                self._require_sane()
+                stop = self._reason_to_stop()
+                self._keep(plan, number, stopped=stop is not None)
+                if stop:
+                    raise stop
         for network in self.players.networks().values():
             network.eval()
         return self.history
@@ -108,9 +113,9 @@ class MinimaxLoop:
     # --- an epoch -------------------------------------------------------------------------------------------
 
     def _epoch(self, act: Act, number: int, total: int) -> dict[str, Any]:
-        """One pass over the batches, turn after turn; the cycle of turns begins anew with every epoch."""
+        """One pass over the batches, turn after turn."""
         sums: dict[str, list[Tensor]] = defaultdict(list)
-        turns = Turns(act.phases)
+        turns = self._turns_of(act)
         device = self.fabric.device
         stream = self.batches.epoch(number, self.fabric.global_rank, self.fabric.world_size, device)
         for place, batch in enumerate(stream):
@@ -128,6 +133,15 @@ class MinimaxLoop:
             found["chance"] = self.chance
         return self._mean_of_all(found)
 
+    def _turns_of(self, act: Act) -> Turns:
+        if (
+            self.turns is None
+            or self.turns.phases != act.phases
+            or begins_anew(act.phases, self.batches.steps)
+        ):
+            self.turns = Turns(act.phases)
+        return self.turns
+
     def _require_finite(self, found: Mapping[str, float], act: Act, number: int, batch: MinimaxBatch) -> None:
         if wrong := [name for name, value in found.items() if not math.isfinite(value)]:
             raise Diverged(
@@ -135,27 +149,33 @@ class MinimaxLoop:
                 f"with {', '.join(batch.ids[:4])}); lower the rates ({asdict(self.settings.rates)})"
             )
 
-    def _require_sane(self) -> None:
-        """Stop with a reason: L_T has exploded, or the anonymizer makes no headway."""
+    def _reason_to_stop(self) -> Diverged | NoHeadway | None:
+        """L_T has exploded, or the anonymizer makes no headway; told by the history alone."""
         played = [record for record in self.history if record["act"] == "minimax"]
         if not played:
-            return
-        first, last = (
-            record.get("utility", record.get("utility_learning", 0.0)) for record in (played[0], played[-1])
-        )
-        if last > EXPLODED * max(first, 0.1):
-            raise Diverged(
-                f"the minimax diverged in epoch {len(played)}: L_T is {last:.4g}, it began with {first:.4g}; lower "
-                "rates.anonymizer or w_budget"
+            return None
+        first = next((loss for loss in map(utility_of, played) if loss is not None), 0.0)
+        last, guess = utility_of(played[-1]), self._guess()
+        # an f_T that knew its clips by heart is meant to lose some of that: what counts is to be far worse than a guess
+        if last is not None and last > EXPLODED * max(first, guess):
+            return Diverged(
+                f"the minimax diverged in epoch {len(played)}: L_T is {last:.4g}, it began with {first:.4g} and a "
+                f"guess costs {guess:.4g}; lower rates.anonymizer or w_budget"
             )
         headway = self.settings.headway
         if headway.epochs and len(played) % headway.epochs == 0:
             share = near_chance(played)
             if share is not None and share < headway.share:
-                raise NoHeadway(
-                    f"after {len(played)} epochs the budget nets still win: L_B is {played[-1]['budget']:.3f}, "
+                return NoHeadway(
+                    f"after {len(played)} epochs the budget nets still win: L_B is {share * self.chance:.3f}, "
                     f"{share:.0%} of its chance level {self.chance:.3f} ({headway.share:.0%} are asked for). {ADVICE}"
                 )
+        return None
+
+    def _guess(self) -> float:
+        """L_T of an f_T to which all classes, or of every tag yes and no, are equally likely."""
+        tags = self.batches.videos.samples[0].value.dim() > 0
+        return math.log(2 if tags else self.utility.classifier.classes)
 
     # --- players --------------------------------------------------------------------------------------------
 
@@ -266,13 +286,13 @@ class MinimaxLoop:
         facts: dict[str, Any] = json.loads(json.dumps({**self.identity, **own, "seed": self.seed}))
         return facts
 
-    def _keep(self, plan: list[Act], number: int) -> None:
-        """Checkpoint, history and the anonymizer along the way; acts end with a checkpoint."""
+    def _keep(self, plan: list[Act], number: int, *, stopped: bool) -> None:
+        """Checkpoint, history and the anonymizer along the way; acts and stopped runs end with a checkpoint."""
         own, last = self.settings, number + 1 == len(plan) or plan[number + 1].name != plan[number].name
         played = number + 1 - sum(act.name != "minimax" for act in plan[: number + 1])
         kept = plan[number].name == "minimax" and own.keep_every and (last or played % own.keep_every == 0)
         if self.folder is not None and self.fabric.is_global_zero:
-            if last or (number + 1) % own.checkpoint_every == 0:
+            if last or stopped or (number + 1) % own.checkpoint_every == 0:
                 self._save()
             if kept:
                 state = self.anonymizer.state_dict()
@@ -293,21 +313,26 @@ class MinimaxLoop:
             state = checkpoints.optimizer_tensors(optimizer)
             tensors |= {f"state-{name}.{key}": tensor for key, tensor in state.items()}
         rates = {name: o.param_groups[0]["lr"] for name, o in self.players.optimizers.items()}
-        facts = {"identity": self._facts(), "history": self.history, "rates": rates}
+        assert self.turns is not None
+        facts = {
+            "identity": self._facts(),
+            "history": self.history,
+            "rates": rates,
+            "turns": self.turns.state(),
+        }
         checkpoints.write(self.folder / CHECKPOINT, FORMAT, tensors, facts)
         files.write_text(
             self.folder / HISTORY,
             "".join(json.dumps(record, sort_keys=True) + "\n" for record in self.history),
         )
 
-    def _resume(self) -> None:
+    def _resume(self, plan: list[Act]) -> None:
         path = None if self.folder is None else self.folder / CHECKPOINT
         if path is None or not path.is_file():
             return
         tensors, facts = checkpoints.read(path, FORMAT)
         checkpoints.require_same(path, self._facts(), facts["identity"])
-        planned = sum(act.epochs for act in acts(self.settings))
-        if len(facts["history"]) > planned:
+        if len(facts["history"]) > len(plan):
             raise CheckpointError(f"{path}: has more epochs than were asked for; use another folder")
         for part, network in self.players.networks().items():
             checkpoints.fill(network, checkpoints.part(tensors, part), str(path))
@@ -316,15 +341,16 @@ class MinimaxLoop:
             for group in optimizer.param_groups:
                 group["lr"] = facts["rates"][name]
         self.history = list(facts["history"])
+        if "turns" in facts:  # earlier versions began every epoch anew
+            self.turns = Turns(plan[len(self.history) - 1].phases, **facts["turns"])
 
 
 class Turns:
     """Which phase is due; a phase ends after its steps, or when what it waits for has come."""
 
-    def __init__(self, phases: tuple[Phase, ...]):
-        self.phases = phases
-        self.place, self.taken = 0, 0
-        self.seen: list[Tensor] = []
+    def __init__(self, phases: tuple[Phase, ...], place: int = 0, taken: int = 0, seen: Sequence[float] = ()):
+        self.phases, self.place, self.taken = phases, place, taken
+        self.seen = list(seen)
 
     @property
     def current(self) -> Phase:
@@ -337,18 +363,37 @@ class Turns:
         if phase.until:
             wanted = "right" if phase.until == "utility" else "sure"
             if wanted in terms:
-                self.seen.append(terms[wanted])
+                self.seen.append(float(terms[wanted]))
         if self.taken >= phase.steps or self._reached(phase):
             self.place, self.taken, self.seen = (self.place + 1) % len(self.phases), 0, []
+
+    def state(self) -> dict[str, Any]:
+        """What `Turns(phases, **state)` goes on from."""
+        return {"place": self.place, "taken": self.taken, "seen": self.seen[-STEPS_SMOOTHED:]}
 
     def _reached(self, phase: Phase) -> bool:
         if not phase.until or len(self.seen) < STEPS_SMOOTHED:
             return False
-        return float(torch.stack(self.seen[-STEPS_SMOOTHED:]).mean()) >= phase.reach
+        return float(torch.tensor(self.seen[-STEPS_SMOOTHED:]).mean()) >= phase.reach
+
+
+def begins_anew(phases: tuple[Phase, ...], steps: int) -> bool:
+    """Whether the cycle of turns begins anew with every epoch of so many steps.
+
+    The published alternation of step 1 and step 2 does (SPAct). Any other cycle goes on where the epoch before left it:
+    K-Beam's has 260 batches, and where an epoch has fewer its last phases would never come.
+    """
+    published = all(phase.turn in ("anonymizer", "auxiliary") for phase in phases)
+    return published and sum(phase.steps for phase in phases) <= steps
+
+
+def utility_of(record: Mapping[str, Any]) -> float | None:
+    """L_T of an epoch, as f_A saw it or else as f_T learnt it; none where it was nobody's turn to look at it."""
+    return record.get("utility", record.get("utility_learning"))
 
 
 def near_chance(played: list[dict[str, Any]]) -> float | None:
-    """L_B of the last epoch ÷ its chance level: 0 where the budget nets know everything, 1 where they know nothing."""
+    """The last L_B that f_A met ÷ its chance level: 0 where budget nets know everything, 1 where they know nothing."""
     losses = [record["budget"] for record in played if "budget" in record]
     return losses[-1] / played[-1]["chance"] if losses else None
 

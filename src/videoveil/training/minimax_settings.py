@@ -259,6 +259,11 @@ class MinimaxSettings:
         if self.budget is not None and self.budget.kind == "pairs" and self.budget.source == "video":
             # a gap that does not fit into a clip is said now, not after hours of starts
             parse_pair(self.budget.pair)(self.utility.frames, np.random.default_rng(0))
+        if self.precision in ("16-mixed", "16"):
+            raise UsageError(
+                f"MinimaxSettings precision={self.precision!r}: float16 needs scaled gradients, which players with an "
+                "optimiser each do not have; use 'bf16-mixed'"
+            )
         if self.batch < 2 or (self.budget is not None and self.privacy_batch < 2):
             raise UsageError(
                 f"batch={self.batch}, privacy_batch={self.privacy_batch}: batch norm and contrast need at least 2"

@@ -109,7 +109,7 @@ class Step:
             total = anonymizer_total(loss.total, -wish, penalty, self.weights).total
             self._move("anonymizer", total)
         with torch.no_grad():
-            changed = rms(batch.clips.float(), clips.float())
+            changed = rms(batch.clips.float(), clips.float().clamp(0, 1))
         return {
             **terms,
             "anonymizer": total,
@@ -148,7 +148,7 @@ class Step:
             wishes = self._wishes(guesses, batch.labels)
             lowest = torch.stack([wish.mean() for wish in wishes]).max()
             self._move("anonymizer", lowest)
-        return {"hidden": -lowest}
+        return {"hidden": -lowest, "budget": self._seen(guesses, batch.labels).min()}
 
     def _restore(self, batch: MinimaxBatch) -> Terms:
         """VITA: f_A and f_T together on L_T."""
@@ -175,7 +175,7 @@ class Step:
             parts = noisy_features(found, content, style, ones, [self.settings.w_style] * len(found))
             self._move("anonymizer", parts.total)
         with torch.no_grad():
-            changed = rms(raw.float(), clips[:, 0].float())
+            changed = rms(raw.float(), clips[:, 0].float().clamp(0, 1))
         return {"anonymizer": parts.total, "content": parts.content, "style": parts.style, "rms": changed}
 
     # --- parts ----------------------------------------------------------------------------------------------
@@ -183,14 +183,21 @@ class Step:
     def _anonymized(
         self, batch: MinimaxBatch, *, learning: bool, clips: bool = True, views: bool = True
     ) -> tuple[Tensor, Tensor | None]:
-        """f_A on the clips and on what the budget nets see; together in one pass, or one pass for each view."""
+        """f_A on the clips and on what the budget nets see; together in one pass, or one pass for each view.
+
+        Noise of one draw per video is told which frames are of one video, as in export: one pass for each of the two.
+        """
         through = self._wrapped("anonymizer") if learning else self.players.anonymizer.transform
+        by_video = getattr(self.players.anonymizer, "wants_content", False)
         parts: list[Tensor] = []
         if clips:
             parts += [batch.clips]
         if views and batch.views is not None:
-            parts += [batch.views] if self.settings.one_pass else list(batch.views.split(1, dim=1))
-        if self.settings.one_pass and len(parts) > 1:
+            whole = by_video or self.settings.one_pass
+            parts += [batch.views] if whole else list(batch.views.split(1, dim=1))
+        if by_video:
+            done = [_apart(through(_together(part)), part) for part in parts]
+        elif self.settings.one_pass and len(parts) > 1:
             done = _unfold(through(_fold(parts)), parts)
         else:
             done = [_unfold(through(_fold([part])), [part])[0] for part in parts]
@@ -235,12 +242,17 @@ class Step:
         assert budget is not None
         # a member that knows most has the lowest loss and so the highest wish
         wish = each.mean() if budget.combine == "mean" else strongest(each)
-        with torch.no_grad():
-            pairs = zip(self.players.members(), guesses)
-            losses = [member.losses(guess, labels, self.gather).mean() for member, guess in pairs]
-        return wish, {"budget": torch.stack(losses).mean()}
+        return wish, {"budget": self._seen(guesses, labels).mean()}
+
+    @torch.no_grad()
+    def _seen(self, guesses: Sequence[Tensor], labels: Tensor | None) -> Tensor:
+        """(M,) L_B of every member, for the record."""
+        pairs = zip(self.players.members(), guesses)
+        return torch.stack([member.losses(guess, labels, self.gather).mean() for member, guess in pairs])
 
     def _penalty(self, raw: Tensor, anonymized: Tensor) -> Tensor:
+        """On what will be shown: with `out="none"` f_A leaves [0, 1] in training, and export clamps that."""
+        anonymized = anonymized.clamp(0, 1)
         asked = self.settings.penalty
         if asked is None:
             return torch.zeros((), device=raw.device)
@@ -311,6 +323,17 @@ def _unfold(frames: Tensor, parts: Sequence[Tensor]) -> list[Tensor]:
         else:
             done.append(piece.unflatten(0, tuple(part.shape[:2])))
     return done
+
+
+def _together(part: Tensor) -> Tensor:
+    """(N, V, 3, T, S, S) or (N, V, 3, S, S) → (N, 3, frames, S, S), all that a step sees of a video as one clip."""
+    return part.movedim(2, 1).flatten(2, -3)
+
+
+def _apart(clips: Tensor, part: Tensor) -> Tensor:
+    """What `_together` made of `part`, in the shape of `part` again."""
+    inner = (part.shape[1], *part.shape[3:-2])  # (V, T) or (V,)
+    return clips.unflatten(2, inner).movedim(1, 2)
 
 
 @torch.no_grad()

@@ -163,6 +163,15 @@ def test_fail_closed_blackens_the_whole_frame_in_which_somebody_is_lost() -> Non
     assert "the whole frame was blackened" in str(report)
 
 
+def test_fail_closed_stays_closed_until_the_lost_person_is_found_again() -> None:
+    for hidden in (range(10, 70), range(10, 60)):
+        video = red_video(70, hidden=tuple(hidden), speed=0)
+        obfuscator = Obfuscator("blacken", Red(), fail_closed=True)
+        out = list(obfuscator.frames(video))
+        assert [index for index, frame in enumerate(out) if not frame.any()] == list(hidden)
+        assert obfuscator.report().given_up == ()
+
+
 def test_fail_closed_also_holds_for_clips_and_known_boxes() -> None:
     video = red_video(8, hidden=(5,))
     obfuscator = Obfuscator("blacken", Red(), fail_closed=True)

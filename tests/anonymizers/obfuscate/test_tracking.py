@@ -92,6 +92,21 @@ def test_a_lost_person_is_waited_for_as_long_as_told() -> None:
     assert lost(frames, Tracking(max_age=None)) == list(range(4, 14))
 
 
+def test_whoever_is_waited_for_without_end_is_found_where_last_seen() -> None:
+    """By then constant velocity has led out of the picture."""
+    frames = [at(20 + 4 * t) for t in range(8)] + [nobody()] * 60 + [at(52)] * 3
+    steps = follow(frames, Tracking(max_age=None))
+    assert [i for i, step in enumerate(steps) if len(step.lost)] == list(range(8, 68))
+    assert [step.ids for step in steps[68:]] == [(0,)] * 3
+
+
+def test_whoever_is_waited_for_without_end_stays_lost_when_expected_behind_another() -> None:
+    """Where they are expected is a guess by then: they may have stopped in plain view."""
+    other = at(100, wide=50, y=20, high=80)
+    frames = [np.concatenate([at(20 + 4 * t), other]) for t in range(8)] + [other] * 40
+    assert lost(frames, Tracking(max_age=None)) == list(range(8, 48))
+
+
 def test_leaving_is_not_giving_up() -> None:
     frames = [np.array([[0, 30, 20 - 5 * t, 80, 0.9]], np.float32) for t in range(4)] + [nobody()] * 5
     assert not any(step.given_up or len(step.lost) for step in follow(frames))

@@ -62,6 +62,8 @@ class Obfuscator(Classical):
     margin: how much every box grows on each side, as a share of its size.
     tracker: follow people; where one is lost, the place where they are expected is covered too, and the report tells.
     fail_closed: blacken the whole frame in which a followed person is lost (people are then followed in any case).
+        Without a `tracker` of one's own frames stay black until that person is found again, for the rest of the video
+        if need be.
     detector: may be None where every video's boxes are given.
     """
 
@@ -85,7 +87,7 @@ class Obfuscator(Classical):
             raise UsageError(f"margin={margin} must be at least 0")
         self.method, self.detector, self.margin = method, detector, margin
         self.fail_closed = fail_closed
-        self.tracker = tracker or (Tracking() if fail_closed else None)
+        self.tracker = tracker or (Tracking(max_age=None) if fail_closed else None)
         self._tally = Tally()
 
     # --- streams ----------------------------------------------------------------------------------------------

@@ -35,7 +35,7 @@ class Tracking:
     hidden: float = 0.7
     """Share of the expected place that boxes of others must cover for a person to be hidden there and not lost."""
     max_age: int | None = 30
-    """Frames for which a lost person is waited for; None: until found again."""
+    """Frames for which a lost person is waited for; None: until found again, where expected or where last seen."""
     exit_frames: int = 12
     """A person at an edge who would be outside within this time may leave without being lost."""
     edge: float = 0.02
@@ -79,6 +79,7 @@ class _Person:
     hits: int  # of them, those that are sure
     velocity: np.ndarray = field(default_factory=lambda: np.zeros(4))  # of the four edges, pixels per frame
     missed: int = 0  # frames since the last box
+    lost: bool = False  # in the frame before
 
     def expected(self) -> np.ndarray:
         corners = self.box[:4] + self.velocity
@@ -114,7 +115,9 @@ class Tracker:
                 mine[index] = staying[-1].number
             ids.append(mine[index])
         self._people = staying
-        lost = [person.box for person in staying if person.missed and self._is_lost(person, boxes)]
+        for person in staying:
+            person.lost = person.missed > 0 and self._is_lost(person, boxes)
+        lost = [person.box for person in staying if person.lost]
         return Followed(tuple(ids), np.stack(lost).astype(np.float32) if lost else nobody(), given_up)
 
     def _join(self, boxes: Boxes, ahead: list[np.ndarray]) -> dict[int, int]:
@@ -122,17 +125,24 @@ class Tracker:
         owner: dict[int, int] = {}
         if not ahead or not len(boxes):
             return owner
-        overlap = iou(np.stack(ahead), boxes)
-        order = np.argsort(-overlap, axis=None, kind="stable")
-        taken: set[int] = set()
-        for flat in order.tolist():
-            person, box = divmod(flat, len(boxes))
+        self._join_nearest(owner, iou(np.stack(ahead), boxes))
+        if self.settings.max_age is None:
+            # constant velocity leads far away in the end; who stopped on the way is where they were seen
+            waiting = np.array([[person.lost] for person in self._people])
+            before = np.stack([np.append(person.seen, 0) for person in self._people])
+            self._join_nearest(owner, iou(before, boxes) * waiting)
+        return owner
+
+    def _join_nearest(self, owner: dict[int, int], overlap: np.ndarray) -> None:
+        """Give people (rows) who have no box yet those boxes (columns) that nobody has."""
+        taken = set(owner.values())
+        for flat in np.argsort(-overlap, axis=None, kind="stable").tolist():
+            person, box = divmod(flat, overlap.shape[1])
             if overlap[person, box] < self.settings.iou:
                 break
             if person not in owner and box not in taken:
                 owner[person] = box
                 taken.add(box)
-        return owner
 
     def _newcomer(self, box: np.ndarray) -> _Person:
         self._next += 1
@@ -152,6 +162,8 @@ class Tracker:
         """Whether somebody without a box is a person for sure, and not behind the boxes of others."""
         if person.hits < self.settings.min_hits:
             return False
+        if person.lost and self.settings.max_age is None:
+            return True  # by now the expected place is a guess: that it is behind somebody tells nothing
         return covered_share(person.box, boxes) < self.settings.hidden
 
     def _missed(self, person: _Person, expected: np.ndarray, height: int, width: int) -> bool:
