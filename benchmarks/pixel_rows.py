@@ -26,7 +26,7 @@ from videoveil.recipes import (
     vita,
 )
 from videoveil.recipes.veil_pixel import veil_pixel_attackers
-from videoveil.training.minimax_settings import Budget, Phase, Rates, Start
+from videoveil.training.minimax_settings import Budget, Headway, Phase, Rates, Start
 
 if TYPE_CHECKING:
     from videoveil.attacks.frames import ClipConfig, FrameConfig
@@ -299,6 +299,7 @@ def scaled(recipe: PixelRecipe, scale: Scale, **changes: Any) -> PixelRecipe:
             precision=scale.precision,
             keep_every=10,
             checkpoint_every=1000,
+            headway=Headway(),  # a comparison shows what comes out, also where nothing was gained
             **changes,
         ),
     )
