@@ -310,6 +310,7 @@ TABLES = {
     "latent": Table("latent.md", "latent-twins", _latent, {}),
     "latent-more": Table("latent.md", "latent-more-twins", _latent, {}),
     "latent-keep": Table("latent.md", "latent-keep-twins", _latent, KEEP),
+    "latent-adversaries": Table("latent.md", "latent-adversaries-twins", _latent, {}),
     "latent-six": Table("latent.md", "latent-six-twins", _latent, SIX),
     "latent-videos": Table("latent.md", "latent-six-twins", _whole_videos, SIX),
     "latent-unseen": Table("latent.md", "latent-unseen-twins", _unseen, {}),
