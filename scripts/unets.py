@@ -94,7 +94,9 @@ def veil_unet(scale: Scale) -> PixelRecipe:
 
 def penalty_unet(scale: Scale) -> PixelRecipe:
     """Utility: the penalty's game at the width of a UNet that runs everywhere; what it gives out is still a picture."""
-    return replace(scaled(penalty(BOUND), scale, rates=FAST), stages=(UNet(width=WIDTH),))
+    recipe = replace(scaled(penalty(BOUND), scale, rates=FAST), stages=(UNet(width=WIDTH),))
+    # as the weights that come with the package were made
+    return recipe.changed("settings.utility.dropout", 0.0).changed("settings.utility.sampler", "random")
 
 
 RECIPES: dict[str, Callable[[Scale], PixelRecipe]] = {"veil-unet": veil_unet, "penalty-unet": penalty_unet}

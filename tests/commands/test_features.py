@@ -123,3 +123,15 @@ def test_the_arithmetic_is_chosen_and_kept_with_the_features(
     inside(capsys, *extract, "tf32")
     assert FeatureStore.open(tmp_path / "store").recipe.precision == "tf32"
     assert "use one of fp32, tf32, bf16" in inside(capsys, *extract, "half", code=2)
+
+
+def test_ted_spads_extraction_is_asked_for_by_its_name(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    film_folder(tmp_path / "films", videos=1, frames=40)
+    inside(capsys, "extract", tmp_path / "films", tmp_path / "store", "--clips", "ted-spad")
+    store = FeatureStore.open(tmp_path / "store")
+    assert (store.recipe.stride, store.recipe.crop) == (2, "ted-spad")
+    assert store.read(store.items()[0]).starts.tolist() == [0, 32]
+    told = inside(capsys, "extract", tmp_path / "films", tmp_path / "no", "--clips", "spact", code=2)
+    assert "use 'all', 'ted-spad', 'dense:STRIDE'" in told

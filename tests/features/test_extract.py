@@ -90,6 +90,47 @@ def test_equidistant_and_dense_clips_are_where_they_should_be(
             assert got.starts.tolist() == list(range(0, got.frames - 15, 4))
 
 
+def test_ted_spads_extraction_is_every_second_frame_of_the_middle_up_to_the_last_one(
+    films: Path, tmp_path: Path, tiny: torch.nn.Module
+) -> None:
+    """The slow twin: four fifths of each side, resized as a picture is; clips of 32 frames, the last one padded."""
+    film_folder(tmp_path / "short", videos=3, frames=10, longer=10)  # 10, 20, 30 frames: with stride 1
+    for folder in (films, tmp_path / "short"):
+        store = tmp_path / f"{folder.name}-store"
+        extract(as_dataset(folder), store, tiny, recipe_for(tiny, clips="ted-spad"), workers=2)
+        made = FeatureStore.open(store)
+        assert (made.recipe.clips, made.recipe.stride, made.recipe.crop) == ("ted-spad", 2, "ted-spad")
+        for stored in made.items():
+            with open_video(stored.item.path) as video:
+                frames = [frame.image for frame in video.frames()]
+            got, stride = made.read(stored), 2 if len(frames) >= 32 else 1
+            assert got.starts.tolist() == list(range(0, len(frames), 16 * stride))
+            for n, first in enumerate(got.starts):
+                wanted = [min(first + k * stride, len(frames) - 1) for k in range(16)]
+                pictures = torch.stack([_middle(frames[i], tiny.input.size) for i in wanted], 1)
+                with torch.inference_mode():
+                    expected = tiny(pictures[None].float() / 255)[0]
+                np.testing.assert_allclose(expected, got.clip[n], atol=5e-3)
+
+
+def _middle(image: np.ndarray, size: int) -> Tensor:
+    """(3, size, size) uint8 of four fifths of each side."""
+    height, width = image.shape[:2]
+    tall, wide = int(height * 0.8 + 1e-6), int(width * 0.8 + 1e-6)
+    top, left = (height - tall) // 2, (width - wide) // 2
+    cut = torch.from_numpy(image[top : top + tall, left : left + wide].copy()).permute(2, 0, 1)[None]
+    small = torch.nn.functional.interpolate(
+        cut.float(), (size, size), mode="bilinear", antialias=True, align_corners=False
+    )
+    return small[0].round().clamp(0, 255)
+
+
+def test_other_clips_are_cut_and_strided_as_the_encoder_asks(tiny: torch.nn.Module) -> None:
+    for clips in ("all", "3", "dense:4"):
+        recipe = recipe_for(tiny, clips=clips)
+        assert (recipe.stride, recipe.crop) == (tiny.input.stride, "short-edge")
+
+
 def test_batch_size_and_workers_do_not_change_where_features_go(
     films: Path, tmp_path: Path, tiny: torch.nn.Module
 ) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 
@@ -114,9 +115,26 @@ def test_one_owner_at_a_time_and_a_closed_claim_frees_it(tmp_path: Path) -> None
 
 @pytest.mark.parametrize(
     "wrong",
-    [{"clips": "some"}, {"clips": "0"}, {"clips": "dense:0"}, {"static": -1}, {"frames": 0}, {"resize": 100}],
+    [
+        {"clips": "some"},
+        {"clips": "0"},
+        {"clips": "dense:0"},
+        {"static": -1},
+        {"frames": 0},
+        {"resize": 100},
+        {"crop": "corner"},
+    ],
 )
 def test_a_recipe_that_makes_no_sense_is_a_usage_error(wrong: dict[str, object]) -> None:
     good = {"frames": 16, "stride": 1, "resize": 128, "size": 112}
     with pytest.raises(UsageError):
         FeatureRecipe(**{**good, **wrong})  # type: ignore[arg-type]
+
+
+def test_a_store_from_before_there_was_a_choice_of_crops_is_one_of_the_short_edge(tmp_path: Path) -> None:
+    assert "crop" not in RECIPE.to_json()
+    middle = replace(RECIPE, crop="ted-spad")
+    assert FeatureRecipe(**middle.to_json()) == middle
+    FeatureStore.create(tmp_path, ENCODER, RECIPE)
+    with pytest.raises(StoreError, match="ted-spad"):
+        FeatureStore.create(tmp_path, ENCODER, middle)

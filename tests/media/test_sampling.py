@@ -183,6 +183,25 @@ def test_ted_spad_halves_the_stride_when_nothing_is_left(total, stride):
     assert {b - a for a, b in itertools.pairwise(clip.indices)} == {stride}
 
 
+@given(totals, lengths, strides, seeds)
+def test_ted_spad_is_spact_with_the_first_half_of_the_stride_that_leaves_room(total, frames, stride, seed):
+    halves = [stride]
+    while halves[-1] > 1:
+        halves.append(halves[-1] // 2)
+    roomy = [half for half in halves if total > frames * half]
+    expected = random_clip_spact(total, frames, roomy[0] if roomy else 1, dice(seed))
+    assert random_clip_ted_spad(total, frames, stride, dice(seed)) == expected
+
+
+@given(totals, lengths, strides, seeds)
+def test_which_videos_are_dropped_is_up_to_their_length_alone(total, frames, stride, seed):
+    shortest = {random_clip_spact: stride, random_clip_ted_spad: 1}
+    for rule, least in shortest.items():
+        room = total > frames * least
+        expected = not room and decode_then_mirror(0, total, frames, least) is None
+        assert (rule(total, frames, stride, dice(seed)) is None) == expected
+
+
 def test_ted_spad_drops_what_is_too_short_even_with_stride_one():
     assert random_clip_ted_spad(8, 16, 2, dice()) is None
     assert random_clip_spact(8, 16, 1, dice()) is None

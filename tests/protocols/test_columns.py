@@ -63,6 +63,18 @@ def test_protocols_look_at_the_data_of_the_papers(name: str, needs: set[str]) ->
     assert set(protocol(name).needs) == needs
 
 
+def test_features_are_extracted_as_ted_spad_does_it_in_its_own_tables_alone() -> None:
+    asked = {
+        want.measure.clips
+        for panel in protocol("anomaly").panels
+        for want in panel.wants.values()
+        if isinstance(want.measure, Anomaly)
+    }
+    assert asked == {"ted-spad"}
+    assert Anomaly("ucf-crime").clips == "all"
+    assert repr(Anomaly("ucf-crime")) == "Anomaly(dataset='ucf-crime')"  # cells are remembered by it
+
+
 def test_frames_of_pa_hmdb51_are_judged_by_the_papers_own_rule() -> None:
     (panel,) = protocol("pa-hmdb51-features").panels
     measure = panel.wants["PA-HMDB51 cMAP"].measure

@@ -17,6 +17,7 @@ from videoveil.protocols.measures import (
     FeatureAttributes,
     FrameAttributes,
     Gait,
+    PixelAnomaly,
 )
 from videoveil.protocols.subjects import raw
 from videoveil.protocols.workshop import Workshop
@@ -72,6 +73,7 @@ MEASURES: dict[str, tuple[Measure, tuple[str, ...]]] = {
     "features": (FeatureAttributes(), ("cmap", "cmap_mlp2")),
     "static": (FrameAttributes(), ("cmap", "cmap_mlp2")),
     "anomaly": (Anomaly("ucf-crime"), ("roc_auc",)),
+    "anomaly of pixels": (PixelAnomaly("ucf-crime"), ("roc_auc",)),
     "gait": (Gait(), ("cosine_nm", "cosine_cl", "top1_nm", "top1_bg")),
 }
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from tests.training.minimax_world import LATER
 from videoveil.anonymizers.pixel import UNet, UNetPP
 from videoveil.errors import UsageError
 from videoveil.recipes import (
@@ -25,13 +26,21 @@ from videoveil.recipes import (
     spact,
     spact_released,
     ted_spad,
+    veil_pixel_attackers,
     vita,
     vita_entropy,
     vita_grl,
     vita_kbeam,
     vita_restarting,
 )
-from videoveil.training.minimax_settings import ALTERNATE, Budget, Penalty, Phase, Rates
+from videoveil.training.minimax_settings import (
+    ALTERNATE,
+    Budget,
+    MinimaxSettings,
+    Penalty,
+    Phase,
+    Rates,
+)
 
 ROWS = pixel_ablations()
 
@@ -54,6 +63,17 @@ def test_records_inside_come_back_as_records() -> None:
     assert isinstance(made.settings.budget, Budget)
     assert isinstance(made.stages[0], UNet)
     assert PixelRecipe.from_json(json.loads(penalty().to_text())).settings.penalty == Penalty()
+
+
+def test_a_recipe_of_before_a_setting_was_known_is_one_with_its_default() -> None:
+    written = json.loads(veil_pixel_attackers().to_text())
+    for part, names in LATER.items():
+        for name in names:
+            del written["settings"][part][name]
+    assert PixelRecipe.from_json(written) == veil_pixel_attackers()
+    older = json.loads(spact().to_text())
+    del older["settings"]["utility"]["sampler"]
+    assert PixelRecipe.from_json(older).settings.utility.sampler == "random"  # as it was trained
 
 
 @pytest.mark.parametrize(
@@ -115,6 +135,7 @@ def test_changed_replaces_one_field_and_leaves_the_rest() -> None:
         ("settings.rates.anonymizer", "1e-3", 1e-3),
         ("settings.utility.encoder", "r3d.18", "r3d.18"),
         ("settings.budget.members", '["resnet.18", "resnet.18"]', ("resnet.18", "resnet.18")),
+        ("settings.budget.weights", "simclr/r50.safetensors", "simclr/r50.safetensors"),
         ("settings.budget", "null", None),
         ("settings.penalty", '{"bound": 0.5}', Penalty(bound=0.5)),
         ("settings.phases", '[{"turn": "restore", "steps": 3}]', (Phase("restore", 3),)),
@@ -248,6 +269,30 @@ def test_ted_spad_has_the_published_numbers() -> None:
     assert own.rates == Rates(anonymizer=0.4e-4, utility=1e-4, budget=1e-4)
     assert (own.size, own.epochs, own.batch, own.privacy_batch) == (224, 80, 8, 12)
     assert (own.utility.frames, own.utility.stride, own.utility.negative) == (16, 2, 0)
+    assert_fine_tuned(own)
+    assert own.start.budget_epochs == 400
+
+
+def assert_fine_tuned(own: MinimaxSettings) -> None:
+    """I3D-ResNet-50 as both code bases have it, and its 100 epochs before the game."""
+    assert (own.utility.dropout, own.utility.sampler) == (0.5, "ted-spad")
+    start = own.start
+    assert (start.utility_epochs, start.utility_rate, start.utility_freeze_norm) == (100, 1e-4, True)
+    assert (start.utility_warmup, start.utility_cosine, start.rate) == (5, True, 1e-3)
+
+
+def test_clips_are_placed_as_each_code_base_places_them() -> None:
+    by_sampler = {name: pixel_recipe(name).settings.utility.sampler for name in PIXEL}
+    assert {name for name, sampler in by_sampler.items() if sampler == "spact"} == {
+        "spact",
+        "spact-released",
+        "vita",
+        "noisy-features",
+    }
+    assert {name for name, sampler in by_sampler.items() if sampler == "ted-spad"} == {"ted-spad", "penalty"}
+    assert {
+        pixel_recipe(name).settings.utility.dropout for name in PIXEL if by_sampler[name] != "ted-spad"
+    } == {0.0}
 
 
 def test_the_penalty_paper_has_the_published_numbers() -> None:
@@ -260,6 +305,7 @@ def test_the_penalty_paper_has_the_published_numbers() -> None:
     assert own.budget is not None
     assert own.budget.pair == "gap:4"
     assert own.utility.temporal == "none"
+    assert_fine_tuned(own)
     assert [penalty(b).settings.penalty for b in (0.5, 0.7, 0.9)] == [
         Penalty(bound=b) for b in (0.5, 0.7, 0.9)
     ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -18,12 +19,13 @@ import torch
 from PIL import Image
 
 from tests.media.make import encode
-from tests.training.minimax_world import QUICK, loop, state, videos
+from tests.training.minimax_world import LATER, QUICK, loop, state, videos
 from videoveil.anonymizers.pixel import Grey, LowResolution, PixelAnonymizer, PixelConfig, UNet, pixel
 from videoveil.data.records import Dataset, Item
-from videoveil.encoders import create
-from videoveil.errors import AnnotationError, BadItems, NoHeadway, UsageError
+from videoveil.encoders import create, save
+from videoveil.errors import AnnotationError, BadItems, CheckpointError, NoHeadway, UsageError
 from videoveil.recipes import Made, PixelRecipe, fit_pixel, veil_pixel
+from videoveil.recipes.looking import budget_nets
 from videoveil.recipes.pixel_fitting import private_labels
 from videoveil.tasks.base import Clips
 from videoveil.training.minimax_data import identity_frames
@@ -162,6 +164,55 @@ def test_a_run_with_other_settings_seed_or_data_is_refused(straight: tuple[Made,
     ):
         with pytest.raises(UsageError, match=f"holds a run with other {named}"):
             fit_pixel(recipe, source, folder, seed=seed, device="cpu")
+
+
+def test_a_run_of_before_a_setting_was_known_is_found_by_who_asks_for_its_default(
+    straight: tuple[Made, Path], films: Clips, tmp_path: Path
+) -> None:
+    made, folder = straight
+    older = tmp_path / "older"
+    shutil.copytree(folder, older)
+    run = json.loads((older / "run.json").read_text())
+    for part, names in LATER.items():
+        for name in names:
+            del run["recipe"]["settings"][part][name]
+    (older / "run.json").write_text(json.dumps(run))
+    again = fit_pixel(quick(), films, older, seed=3, device="cpu")
+    assert again.anonymizer.content_hash() == made.anonymizer.content_hash()
+    assert len(budget_nets(older)) == 1
+    dropping = quick(utility=replace(QUICK.utility, dropout=0.5))
+    with pytest.raises(UsageError, match="holds a run with other recipe"):
+        fit_pixel(dropping, films, older, seed=3, device="cpu")
+    (older / "run.json").write_text(json.dumps({**run, "recipe": "spact"}))
+    with pytest.raises(UsageError, match="holds a run with other recipe"):
+        fit_pixel(quick(), films, older, seed=3, device="cpu")
+
+
+def test_budget_nets_of_a_run_start_from_a_file(films: Clips, tmp_path: Path) -> None:
+    (name,) = LABELS.members
+    save(create(name, weights="random", seed=9, size=32), tmp_path / "learnt.safetensors", {})
+    start = replace(QUICK.start, budget_epochs=0, utility_epochs=0)
+    recipe = quick(phases=(Phase("utility"),), epochs=1, start=start)  # nobody teaches f_B
+    recipe = recipe.with_text("settings.budget.weights", str(tmp_path / "learnt.safetensors"))
+    made = fit_pixel(recipe, films, tmp_path / "run", device="cpu")
+    learnt = create(name, weights=tmp_path / "learnt.safetensors", classes=0, size=32)
+    assert made.budgets[0].encoder.content_hash() == learnt.content_hash()
+    assert budget_nets(tmp_path / "run")[0].encoder.content_hash() == learnt.content_hash()
+    with pytest.raises(CheckpointError, match="nowhere"):
+        fit_pixel(recipe.with_text("settings.budget.weights", "nowhere.safetensors"), films, tmp_path / "no")
+    assert not (tmp_path / "no").exists()
+
+
+def test_videos_that_are_too_short_for_a_published_rule_are_left_out_of_a_run(
+    films: Clips, tmp_path: Path
+) -> None:
+    path = encode(tmp_path / "short.mp4", count=4, size=(48, 36))
+    short = Item("short", path, "train", action="left", attributes={"tall": 1, "old": 1})
+    source = Clips(replace(films.dataset, items=(*films.dataset.items, short)), "train")
+    recipe = quick(utility=replace(QUICK.utility, sampler="spact"), budget=LABELS, epochs=1)
+    made = fit_pixel(recipe, source, tmp_path / "run", device="cpu")
+    known = private_labels(films.items(), "attributes")
+    assert made.history[-1]["chance"] == pytest.approx(made.budgets[0].chance(4, known))
 
 
 def test_a_stopped_run_is_no_anonymizer_until_somebody_says_go_on(films: Clips, tmp_path: Path) -> None:

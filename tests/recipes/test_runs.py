@@ -62,6 +62,15 @@ def test_what_is_free_may_differ_and_nothing_else(tmp_path: Path) -> None:
             claim(tmp_path, wrong, "", free)
 
 
+def test_what_an_earlier_version_wrote_is_read_as_this_one_means_it(tmp_path: Path) -> None:
+    claim(tmp_path, MINE, "")
+    now = {**MINE, "new": ""}
+    with pytest.raises(UsageError, match="other new;"):
+        claim(tmp_path, now, "")
+    claim(tmp_path, now, "", read=lambda there: {"new": "", **there})
+    assert "new" not in json.loads((tmp_path / RUN).read_text())  # as the run was begun
+
+
 def test_a_folder_with_other_things_in_it_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "holiday.mp4").touch()
     with pytest.raises(UsageError, match="exists and is not a run; choose an empty or new folder"):

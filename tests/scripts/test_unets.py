@@ -103,6 +103,12 @@ def kept(run: Path, recipe: PixelRecipe, count: int) -> list[str]:
     return found
 
 
+def test_the_penalty_unet_is_trained_as_the_one_that_was_measured() -> None:
+    own = unets.recipe_of("penalty-unet", 1, None).settings
+    assert (own.utility.sampler, own.utility.dropout) == ("random", 0.0)
+    assert own.start == unets.SCALE.start
+
+
 def test_of_a_training_that_went_astray_the_last_epoch_on_record_does_not_count(tmp_path: Path) -> None:
     recipe = quick(QUICK)("penalty-unet", 1, None)
     hashes = kept(tmp_path, recipe, 3)

@@ -48,7 +48,15 @@ def test_another_encoder_is_refused_with_both_hashes() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "value"), [("precision", "bf16"), ("stride", 2), ("frames", 8), ("size", 96), ("resize", 160)]
+    ("name", "value"),
+    [
+        ("precision", "bf16"),
+        ("stride", 2),
+        ("frames", 8),
+        ("size", 96),
+        ("resize", 160),
+        ("crop", "ted-spad"),
+    ],
 )
 def test_clips_of_another_making_are_refused(name: str, value: Any) -> None:
     with pytest.raises(StoreError, match=f"extracted with {name}={value}, and head .*again with {name}="):

@@ -34,6 +34,11 @@ QUICK = MinimaxSettings(
     keep_every=1,
 )
 ATTRIBUTES = ("tall", "old")
+LATER = {  # settings that earlier versions did not know, by record
+    "utility": ("sampler", "dropout"),
+    "budget": ("weights",),
+    "start": ("utility_rate", "utility_warmup", "utility_cosine", "utility_freeze_norm"),
+}
 
 
 def film(path: Path, label: int, number: int, frames: int) -> Path:

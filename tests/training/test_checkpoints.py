@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
@@ -63,3 +64,27 @@ def test_a_run_of_other_settings_is_refused_and_what_differs_is_named(tmp_path: 
     checkpoints.require_same(tmp_path, {"a": 1, "b": [2]}, {"b": [2], "a": 1})
     with pytest.raises(CheckpointError, match="with other b, c;"):
         checkpoints.require_same(tmp_path, {"a": 1, "b": 2}, {"a": 1, "b": 3, "c": 0})
+
+
+@dataclass(frozen=True)
+class Inner:
+    speed: float = 1.0
+    new: str = ""
+
+
+@dataclass(frozen=True)
+class Outer:
+    name: str
+    inner: Inner | None = field(default_factory=Inner)
+    steps: int = 3
+
+
+def test_what_an_earlier_version_did_not_know_is_at_its_default() -> None:
+    now = Outer("a", Inner(2.0, "x"), 9)
+    written = {"name": "a", "inner": {"speed": 2.0}, "other": [1]}
+    found = {"name": "a", "inner": {"speed": 2.0, "new": ""}, "other": [1], "steps": 3}
+    assert checkpoints.completed(now, written) == found
+    assert checkpoints.completed(now, found) == found
+    for inner in (None, 4):  # not a record there, or not one here: as it was written
+        assert checkpoints.completed(now, {"inner": inner})["inner"] == inner
+    assert checkpoints.completed(Outer("a", None), {"inner": {"speed": 1}})["inner"] == {"speed": 1}

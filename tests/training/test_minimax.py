@@ -16,8 +16,9 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.training.minimax_world import QUICK, loop, settings, state, videos
+from tests.training.minimax_world import LATER, QUICK, loop, settings, state, videos
 from videoveil.data.records import Dataset
+from videoveil.encoders import create, save
 from videoveil.errors import CheckpointError, Diverged, NoHeadway, UsageError
 from videoveil.training import checkpoints, minimax
 from videoveil.training.minimax import CHECKPOINT, KEPT_FORMAT, Turns, acts, begins_anew, near_chance
@@ -89,14 +90,35 @@ def test_a_killed_run_goes_on_in_the_middle_of_a_phase(
     assert turns[4:] == (cycle * 2)[:10]
 
 
-def require_the_same_after_a_kill(dataset: Dataset, own: MinimaxSettings, folder: Path) -> list[str]:
-    """A run, and one that is killed in the second epoch of the minimax and goes on; the turns of the whole one."""
+TUNED = Start(
+    identity_epochs=0,
+    utility_epochs=4,
+    budget_epochs=1,
+    utility_rate=1e-3,
+    utility_warmup=2,
+    utility_cosine=True,
+    utility_freeze_norm=True,
+)
+LEARNT = Utility(encoder="tiny", weights="own", frames=8, stride=1, dropout=0.5)
+
+
+@pytest.mark.parametrize("epochs", [1, 2, 3])  # in the warm-up, as it ends, on the way down
+def test_a_killed_run_goes_on_in_the_middle_of_a_start(epochs: int, dataset: Dataset, tmp_path: Path) -> None:
+    require_the_same_after_a_kill(
+        dataset, settings(epochs=1, start=TUNED, utility=LEARNT), tmp_path, after=epochs
+    )
+
+
+def require_the_same_after_a_kill(
+    dataset: Dataset, own: MinimaxSettings, folder: Path, after: int = 3
+) -> list[str]:
+    """A run, and one that is killed `after` so many epochs and goes on; the turns of the whole one."""
     whole = loop(dataset, own, folder / "whole")
     turns = watched(whole)
     whole.run()
 
     def stop(done: int, total: int, value: float) -> None:
-        if done == 3 * whole.batches.steps + 1:
+        if done == after * whole.batches.steps + 1:
             raise Stopped
 
     cut = loop(dataset, own, folder / "cut", progress=stop)
@@ -119,6 +141,74 @@ def watched(made: Any) -> list[str]:
     take = made.step.take
     made.set_up = lambda: setattr(made.step, "take", lambda t, b: (turns.append(t), take(t, b))[1])
     return turns
+
+
+# --- the start of f_T ---------------------------------------------------------------------------------------
+
+
+def test_the_published_start_warms_up_for_five_epochs_and_falls_along_half_a_cosine() -> None:
+    start = Start(utility_epochs=100, utility_rate=1e-4, utility_warmup=5, utility_cosine=True)
+    found = [start.rate_of_utility(epoch) / 1e-4 for epoch in range(100)]
+    assert found[:5] == pytest.approx([0.01, 0.2575, 0.505, 0.7525, 1.0])
+    assert found[5:] == pytest.approx([(1 + math.cos(math.pi * k / 95)) / 2 for k in range(95)])
+    assert found[-1] > 0  # the last epoch teaches something too
+    assert {Start(rate=0.5).rate_of_utility(epoch) for epoch in range(3)} == {0.5}
+    assert Start(utility_rate=0.25, utility_warmup=1).rate_of_utility(1) == 0.25
+
+
+def steps_and_rates(dataset: Dataset, own: MinimaxSettings) -> list[tuple[str, float, int]]:
+    """By epoch: the act, f_T's rate, and how many steps its optimiser remembers at the end."""
+    made = loop(dataset, own)
+    found: list[tuple[float, int]] = []
+
+    def watch(done: int, total: int, value: float) -> None:
+        if done % made.batches.steps == 0:
+            optimizer = made.players.optimizers["utility"]
+            known = [int(state["step"]) for state in optimizer.state.values()]
+            found.append((optimizer.param_groups[0]["lr"], max(known, default=0)))
+
+    made.progress = watch
+    history = made.run()
+    return [(record["act"], *one) for record, one in zip(history, found, strict=True)]
+
+
+def test_a_rate_that_moves_within_the_start_takes_no_moments_away(dataset: Dataset) -> None:
+    own = settings(start=TUNED, utility=LEARNT, epochs=1)
+    found = steps_and_rates(dataset, own)
+    start = [one for one in found if one[0] == "utility start"]
+    assert [rate for _, rate, _ in start] == pytest.approx([1e-5, 1e-3, 1e-3, 5e-4])
+    assert [steps for *_, steps in start] == [2, 4, 6, 8]
+    assert found[-1] == ("minimax", own.rates.utility, 1)  # another rate: begun anew
+
+
+def test_an_act_with_the_rate_of_the_one_before_goes_on_with_its_moments(dataset: Dataset) -> None:
+    found = steps_and_rates(dataset, settings(epochs=1))
+    assert [(act, steps) for act, _, steps in found] == [
+        ("utility start", 2),
+        ("budget start", 2),
+        ("minimax", 3),
+    ]
+    other = settings(epochs=1, rates=replace(QUICK.rates, utility=5e-4))
+    assert steps_and_rates(dataset, other)[-1] == ("minimax", 5e-4, 1)
+
+
+@pytest.mark.parametrize(("weights", "keeps"), [("own", True), ("", False)])
+def test_batch_norm_is_kept_for_the_start_alone_and_only_where_weights_bring_it(
+    weights: str, keeps: bool, dataset: Dataset
+) -> None:
+    own = settings(epochs=1, start=TUNED, utility=replace(LEARNT, weights=weights))
+    made = loop(dataset, own)
+    names = [n for n, _ in made.utility.classifier.named_buffers() if "running_mean" in n]
+    begun = {n: made.utility.classifier.get_buffer(n).clone() for n in names}
+    still: dict[str, bool] = {}
+
+    def watch(done: int, total: int, value: float) -> None:
+        act = "start" if done <= 4 * made.batches.steps else "game"
+        still[act] = all(torch.equal(made.utility.classifier.get_buffer(n), begun[n]) for n in names)
+
+    made.progress = watch
+    made.run()
+    assert still == {"start": keeps, "game": False}
 
 
 def test_the_same_seed_gives_the_same_weights_whatever_the_threads(dataset: Dataset) -> None:
@@ -164,6 +254,27 @@ def test_restarted_budget_nets_begin_anew_and_learn_alone(dataset: Dataset) -> N
     steps = made.batches.steps
     assert turns[3 * steps : 3 * steps + 3] == ["budget"] * 3
     assert turns[3 * steps + 3] == "anonymizer"
+
+
+def test_restarted_budget_nets_begin_from_their_weights_again(dataset: Dataset, tmp_path: Path) -> None:
+    (member,) = PAIR.members
+    learnt = create(member, weights="random", seed=9, size=QUICK.size)
+    save(learnt, tmp_path / "learnt.safetensors", {})
+    weights = str(tmp_path / "learnt.safetensors")
+    own = settings(budget=replace(PAIR, weights=weights, restart=1, restart_steps=1), epochs=2)
+    made = loop(dataset, own)
+    made.set_up()
+    take, begun, restarted = made.step.take, learnt.network.state_dict(), []
+
+    def watch(turn: Any, batch: Any) -> Any:
+        if turn == "budget":
+            state = made.players.members()[0].encoder.network.state_dict()
+            restarted.append(all(torch.equal(value, begun[name]) for name, value in state.items()))
+        return take(turn, batch)
+
+    made.set_up = lambda: setattr(made.step, "take", watch)  # type: ignore[method-assign]
+    made.run()
+    assert restarted == [True, False, True]  # the start's two batches, then the one after the restart
 
 
 def hides_nothing(epochs: int) -> MinimaxSettings:
@@ -341,6 +452,29 @@ def test_a_checkpoint_of_before_turns_were_kept_is_gone_on_from(dataset: Dataset
     assert len(loop(dataset, settings(epochs=1), tmp_path).run()) == 3
 
 
+def test_a_checkpoint_of_before_a_setting_was_known_is_one_with_its_default(
+    dataset: Dataset, tmp_path: Path
+) -> None:
+    own = settings(epochs=2)
+    loop(dataset, own, tmp_path / "whole").run()
+
+    def stop(done: int, total: int, value: float) -> None:
+        if done == 7:
+            raise Stopped
+
+    with pytest.raises(Stopped):
+        loop(dataset, own, tmp_path / "cut", progress=stop).run()
+    path = tmp_path / "cut" / CHECKPOINT
+    tensors, facts = checkpoints.read(path, minimax.FORMAT)
+    for part, names in LATER.items():
+        for name in names:
+            del facts["identity"][part][name]
+    checkpoints.write(path, minimax.FORMAT, tensors, facts)
+    with pytest.raises(CheckpointError, match="with other utility;"):
+        loop(dataset, replace(own, utility=replace(own.utility, sampler="spact")), tmp_path / "cut").run()
+    assert len(loop(dataset, own, tmp_path / "cut").run()) == 4
+
+
 def test_acts_that_take_no_epochs_are_left_out() -> None:
     own = settings(start=Start(utility_epochs=0, budget_epochs=2))
     assert [(act.name, act.epochs) for act in acts(own)] == [("budget start", 2), ("minimax", 2)]
@@ -372,6 +506,11 @@ def test_settings_that_cannot_work_are_refused(wrong: dict[str, Any], what: str)
         (lambda: Budget(pair="gap:0"), "pair"),
         (lambda: Utility(temporal="later"), "temporal"),  # type: ignore[arg-type]
         (lambda: Utility(margin=-1), "margin"),
+        (lambda: Utility(sampler="spakt"), "sampler"),  # type: ignore[arg-type]
+        (lambda: Utility(dropout=1.0), "dropout"),
+        (lambda: Utility(dropout=-0.1), "dropout"),
+        (lambda: Start(utility_warmup=-1), "utility_warmup"),
+        (lambda: Start(utility_rate=float("nan")), "utility_rate"),
         (lambda: Penalty(bound=float("inf")), "bound"),
         (lambda: Phase("sleep"), "turn"),  # type: ignore[arg-type]
         (lambda: Rates(budget=0), "budget"),

@@ -82,7 +82,7 @@ class Films:
 def films(tmp_path_factory: pytest.TempPathFactory) -> Films:
     root = tmp_path_factory.mktemp("films")
     items = {}
-    for id_, frames in {**LENGTHS, "v8": 9, "v9": 10}.items():
+    for id_, frames in {**LENGTHS, "v7": 4, "v8": 9, "v9": 10}.items():
         path = encode(root / f"{id_}.mp4", count=frames, size=(32, 24))
         items[id_] = Item(id_, path, "train", action="a")
     return Films(items)
@@ -307,6 +307,72 @@ def test_too_many_short_videos_are_an_error_that_says_what_to_lower(films: Films
 def test_a_plain_clip_of_a_short_video_is_padded(films: Films) -> None:
     source = batches(films, replace(QUICK, budget=None), ids=("v8", "v9"))
     assert moments(drawn(source)["v8"][0]) == [0, 2, 4, 6, 8, 8, 8, 8]
+
+
+def sampled(sampler: Any, **changes: Any) -> MinimaxSettings:
+    return replace(QUICK, utility=replace(QUICK.utility, sampler=sampler, **changes))
+
+
+@pytest.mark.parametrize(
+    ("sampler", "times"), [("spact", [0, 2, 4, 6, 8, 6, 4, 2]), ("ted-spad", list(range(8)))]
+)
+@pytest.mark.parametrize("kind", ["pairs", "clips"])
+def test_short_videos_are_mirrored_or_slowed_and_very_short_ones_left_out_of_both_streams(
+    kind: Any, sampler: str, times: list[int], films: Films
+) -> None:
+    members = ("tiny",) if kind == "clips" else PAIRS.members
+    own = replace(sampled(sampler), budget=replace(PAIRS, kind=kind, members=members))
+    source = batches(films, own, ids=(*LENGTHS, "v7", "v8"))
+    assert source.privacy is not None
+    assert source.videos.short == source.privacy.short == 1
+    assert moments(drawn(source)["v8"][0]) == times
+    seen: set[int] = set()
+    for lap in range(3):
+        for batch in epoch(source, lap):
+            assert batch.views is not None
+            assert "v7" not in batch.ids
+            for view in batch.views.flatten(0, 1):
+                if owner(view) == 8:
+                    assert set(moments(view)) <= set(times)
+                seen.add(owner(view))
+    assert seen == {0, 1, 2, 3, 4, 8}
+
+
+@pytest.mark.parametrize(("sampler", "starts"), [("random", {0, 1, 2}), ("spact", {0}), ("ted-spad", {0})])
+def test_the_published_rules_never_draw_the_last_starts(sampler: str, starts: set[int], films: Films) -> None:
+    own = replace(sampled(sampler, frames=30), budget=None)  # left = 61 − 60
+    source = batches(films, own, ids=("v0", "v1"))
+    assert {moments(drawn(source, lap)["v1"][0])[0] for lap in range(12)} == starts
+
+
+def test_a_mirrored_clip_is_the_same_decoded_anew(films: Films) -> None:
+    own, samples = sampled("spact"), films.samples("v8", "v9")
+    kept, anew = (
+        VideoStream(samples, Frames(memory, paint=Numbered()), own.utility, own.size, 0).draw(0, 0)[0]
+        for memory in (2**28, 0)
+    )
+    assert torch.equal(kept, anew)
+
+
+def test_pictures_have_no_clip_to_be_too_short_for(films: Films, tmp_path: Path) -> None:
+    private = []
+    for n in range(3):
+        Image.fromarray(np.zeros((30, 40, 3), np.uint8)).save(tmp_path / f"i{n}.png")
+        private.append(Sample(Item(f"i{n}", tmp_path / f"i{n}.png", "train", kind="image"), torch.zeros(0)))
+    own = replace(sampled("spact"), budget=replace(PAIRS, source="images"))
+    source = batches(films, own, private=private)
+    assert source.privacy is not None
+    assert source.privacy.short == 0
+    assert len(epoch(source)) == source.steps
+
+
+def test_a_budget_that_most_videos_are_too_short_for_is_an_error(films: Films) -> None:
+    private = [Sample(films.items[id_], torch.zeros(0)) for id_ in ("v7", "v7", "v8")]
+    found = (
+        r"only 1 of 3 videos .* the budget's pairs with 8 frames, stride 2, .* sampler 'spact'; lower these"
+    )
+    with pytest.raises(BadItems, match=found):
+        batches(films, sampled("spact"), private=private)
 
 
 def test_a_budget_needs_two_samples(films: Films) -> None:

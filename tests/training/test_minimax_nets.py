@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from torch import Tensor, nn
 
-from videoveil.errors import UsageError
+from videoveil.encoders import create, save
+from videoveil.errors import CheckpointError, UsageError
 from videoveil.training.minimax_nets import EMBEDDING, BudgetNet, UtilityNet, video_encoder
 from videoveil.training.minimax_settings import Budget, Utility
 
@@ -152,6 +154,19 @@ def test_networks_see_pixels_from_0_to_1_with_no_mean_subtracted() -> None:
         assert torch.equal(encoder._normalised(frames).view_as(frames), frames)
 
 
+def test_dropout_is_before_the_layer_for_actions_and_only_while_f_t_learns() -> None:
+    views = random(2, 3, 3, 8, SIZE, SIZE)
+    for temporal in ("none", "triplet"):
+        plain, dropping = utility(temporal=temporal), utility(temporal=temporal, dropout=0.5)
+        assert torch.equal(plain(views)[0], dropping(views)[0])
+        dropping.classifier.dropout.train()
+        torch.manual_seed(0)
+        once, again = dropping(views), dropping(views)
+        assert not torch.equal(once[0], again[0])
+        if once[1] is not None:  # moments are told apart by whole features
+            assert torch.equal(once[1], again[1])
+
+
 def test_a_start_belongs_to_its_seed() -> None:
     def weights(net: nn.Module) -> Tensor:
         return torch.cat([p.detach().flatten() for p in net.parameters()])
@@ -256,6 +271,28 @@ def test_a_budget_on_clips_compares_two_clips() -> None:
     assert net.chance(3, None) == pytest.approx(math.log(5))
 
 
+@pytest.mark.parametrize("kind", ["pairs", "labels", "rotation"])
+def test_budget_nets_start_from_their_weights_with_a_head_of_their_own(kind: Any, tmp_path: Path) -> None:
+    learnt = create(IMAGE, weights="random", seed=9)
+    path = tmp_path / "learnt.safetensors"
+    save(learnt, path, {})
+    own = Budget(kind=kind, members=(IMAGE,), weights=str(path))
+    one, two = (BudgetNet(own, IMAGE, SIZE, PLAIN, 3, seed=seed) for seed in (1, 2))
+    for net in (one, two):
+        state = net.encoder.network.state_dict()
+        assert all(torch.equal(value, learnt.network.state_dict()[key]) for key, value in state.items())
+        frame = random(1, 3, SIZE, SIZE)
+        assert torch.equal(net.encoder._normalised(frame), learnt._normalised(frame))
+        assert not torch.equal(net.encoder._normalised(frame)[:, :, 0], frame)
+    assert not torch.equal(next(one.head.parameters()), next(two.head.parameters()))
+
+
+def test_a_budget_on_clips_may_start_from_weights_too() -> None:
+    net = budget(name="tiny", kind="clips", weights="own")
+    own = create("tiny", weights="own").network.state_dict()
+    assert all(torch.equal(value, own[key]) for key, value in net.encoder.network.state_dict().items())
+
+
 # --- what does not fit --------------------------------------------------------------------------------------
 
 
@@ -270,5 +307,9 @@ def test_networks_of_the_wrong_kind_are_refused_by_name() -> None:
         budget(name="tiny")
     with pytest.raises(UsageError, match="looks at single frames"):
         budget(kind="clips")
+    with pytest.raises(UsageError, match="comes without weights of its own"):
+        budget(weights="own")
+    with pytest.raises(CheckpointError, match="nowhere"):
+        budget(weights="nowhere.safetensors")
     with pytest.raises(UsageError, match=r"no encoder 'resnet\.19'"):
         budget(name="resnet.19")

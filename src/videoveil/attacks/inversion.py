@@ -43,8 +43,8 @@ from videoveil.attacks.pictures import item_truth
 from videoveil.attacks.threads import one_thread
 from videoveil.data.records import Dataset, Item
 from videoveil.errors import BadItems, MediaError, StoreError, UsageError
+from videoveil.features.clips import transform_of
 from videoveil.media.image import read_image
-from videoveil.media.transforms import EvalTransform
 from videoveil.tasks import settings
 from videoveil.tasks.base import Features, Metric, Progress, Role, Score, as_features
 from videoveil.tasks.feature_set import feature_problems
@@ -156,7 +156,7 @@ def _pictures(store: FeatureStore, item: Item, frames: list[int], size: int) -> 
 
         with open_video(item.path) as video:
             images = video.read(frames)
-    shown = EvalTransform(store.recipe.resize, store.recipe.size)(images)  # (3, k, size, size)
+    shown = transform_of(store.recipe)(images)  # (3, k, size, size)
     whole = shown.transpose(0, 1).float().div(255)
     method = "area" if whole.shape[-1] >= size else "bilinear"
     return F.interpolate(whole, (size, size), mode=method).clamp(0, 1)

@@ -23,7 +23,7 @@ def extract(
     weights: Annotated[str | None, typer.Option(help="A .safetensors file, a hub id, or 'random'.")] = None,
     seed: Annotated[int, typer.Option(help="Of random weights.")] = 0,
     clips: Annotated[
-        str, typer.Option(help="'all', 'dense:STRIDE', or a number of equidistant clips.")
+        str, typer.Option(help="'all', 'dense:STRIDE', 'ted-spad', or a number of equidistant clips.")
     ] = "all",
     static: Annotated[int, typer.Option(help="Static clips per video (single frames, tiled).")] = 0,
     tokens: Annotated[bool, typer.Option(help="Store temporal tokens as well.")] = False,

@@ -7,7 +7,7 @@ share their frames. What grows with the length of the video is a number per fram
 from __future__ import annotations
 
 import math
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING
@@ -21,7 +21,7 @@ from videoveil.errors import CorruptVideo
 from videoveil.features.store import FeatureRecipe
 from videoveil.media import sampling
 from videoveil.media.image import read_image
-from videoveil.media.transforms import EvalTransform
+from videoveil.media.transforms import EvalTransform, preset
 
 if TYPE_CHECKING:
     from videoveil.media.reader import Video
@@ -63,15 +63,24 @@ def place_clips(total: int, recipe: FeatureRecipe) -> Sequence[sampling.Clip]:
     """Where the clips of a video of `total` frames are."""
     if recipe.clips == "all":
         return sampling.non_overlapping(total, recipe.frames, recipe.stride)
+    if recipe.clips == "ted-spad":
+        return sampling.non_overlapping_ted_spad(total, recipe.frames, recipe.stride)
     if recipe.clips.startswith("dense:"):
         return sampling.windows(total, recipe.frames, int(recipe.clips.removeprefix("dense:")), recipe.stride)
     return sampling.equidistant(total, int(recipe.clips), recipe.frames, recipe.stride)
 
 
+def transform_of(recipe: FeatureRecipe) -> Callable[[np.ndarray], Tensor]:
+    """Decoded frames uint8 (T, H, W, 3) → what the encoder sees of them, uint8 (3, T, size, size)."""
+    if recipe.crop == "ted-spad":
+        return preset("ted-spad-test", recipe.size).evaluate
+    return EvalTransform(recipe.resize, recipe.size)
+
+
 def _image_samples(item: Item, recipe: FeatureRecipe) -> Generator[Outline | Sample]:
     picture = read_image(item.path)
     yield Outline((0,), (), 1, None, Fraction(1), np.zeros((1, 2), dtype=np.int64))
-    yield Sample("clip", 0, EvalTransform(recipe.resize, recipe.size)(picture[None]))
+    yield Sample("clip", 0, transform_of(recipe)(picture[None]))
 
 
 def _video_samples(item: Item, recipe: FeatureRecipe) -> Generator[Outline | Sample]:
@@ -92,8 +101,7 @@ def _video_samples(item: Item, recipe: FeatureRecipe) -> Generator[Outline | Sam
             pts=pts[first + ends],
         )
         wanted = _wanted(clips, static)
-        transform = EvalTransform(recipe.resize, recipe.size)
-        pictures = _pictures(video, first, wanted, transform, sequential=item.clip is None)
+        pictures = _pictures(video, first, wanted, transform_of(recipe), sequential=item.clip is None)
         yield from _assemble(pictures, clips, static)
 
 
@@ -119,7 +127,12 @@ def _wanted(clips: Sequence[sampling.Clip], static: Sequence[int]) -> np.ndarray
 
 
 def _pictures(
-    video: Video, first: int, wanted: np.ndarray, transform: EvalTransform, *, sequential: bool
+    video: Video,
+    first: int,
+    wanted: np.ndarray,
+    transform: Callable[[np.ndarray], Tensor],
+    *,
+    sequential: bool,
 ) -> Iterator[tuple[int, Tensor]]:
     """(frame number, (3, size, size) uint8) for every wanted frame, in order.
 

@@ -36,11 +36,12 @@ from videoveil.errors import BadItems, CorruptVideo, StoreError, UsageError, Vei
 from videoveil.features.batches import Encoded, Flow, Forward
 from videoveil.features.clips import Outline, Sample, open_clips
 from videoveil.features.pixels import FrameAnonymizer, PixelVeil, combined
-from videoveil.features.store import FeatureRecipe, FeatureStore, Precision, VideoFeatures
+from videoveil.features.store import CROPS, FeatureRecipe, FeatureStore, Precision, VideoFeatures
 
 if TYPE_CHECKING:
     from videoveil.encoders.base import Encoder
 
+TED_SPAD_STRIDE = 2  # source frames from one to the next, whatever the encoder is used to
 STALL_SECONDS = 0.5  # without a new clip before a half-full batch is encoded
 RETRY_SECONDS = 0.2  # how often an item that another process owns is looked at again
 
@@ -79,9 +80,10 @@ def recipe_for(
     tokens: bool = False,
     precision: Precision = "fp32",
 ) -> FeatureRecipe:
-    """The recipe an encoder asks for."""
+    """The recipe an encoder asks for; with clips "ted-spad" that paper's stride and crop in place of the encoder's."""
     spec = encoder.input
-    return FeatureRecipe(spec.frames, spec.stride, spec.resize, spec.size, clips, static, tokens, precision)
+    stride, crop = (TED_SPAD_STRIDE, CROPS[1]) if clips == "ted-spad" else (spec.stride, CROPS[0])
+    return FeatureRecipe(spec.frames, stride, spec.resize, spec.size, clips, static, tokens, precision, crop)
 
 
 def extract(

@@ -30,6 +30,8 @@ from videoveil.data.serial import dataset_from_json, dataset_to_json
 from videoveil.errors import StoreError, UsageError
 
 FORMAT = 1
+Crop = Literal["short-edge", "ted-spad"]
+CROPS: tuple[Crop, ...] = ("short-edge", "ted-spad")  # the default first; see `features.clips.transform_of`
 Precision = Literal["fp32", "tf32", "bf16"]
 PRECISIONS: tuple[Precision, ...] = ("fp32", "tf32", "bf16")  # the default first; see `features.precision`
 
@@ -42,17 +44,18 @@ class FeatureRecipe:
     stride: int  # source frames from one to the next inside a clip
     resize: int  # short side before the crop
     size: int  # centre crop
-    clips: str = (
-        "all"  # "all" non-overlapping, "dense:S" a window every S frames, or a number of equidistant clips
-    )
+    # "all" non-overlapping, "ted-spad" the same with the last one padded, "dense:S" a window every S frames, or a
+    # number of equidistant clips
+    clips: str = "all"
     static: int = 0  # how many single frames per video are tiled to static clips
     tokens: bool = False  # keep temporal tokens beside the pooled vector
     precision: Precision = "fp32"  # the arithmetic of the encoder, see `features.precision`
+    crop: Crop = "short-edge"  # "ted-spad": four fifths of each side, brought to size without `resize`
 
     def __post_init__(self) -> None:
-        if not re.fullmatch(r"all|dense:[1-9]\d*|[1-9]\d*", self.clips):
+        if not re.fullmatch(r"all|ted-spad|dense:[1-9]\d*|[1-9]\d*", self.clips):
             raise UsageError(
-                f"clips={self.clips!r}: use 'all', 'dense:STRIDE' or a number of equidistant clips"
+                f"clips={self.clips!r}: use 'all', 'ted-spad', 'dense:STRIDE' or a number of equidistant clips"
             )
         for name in ("frames", "stride", "resize", "size"):
             if getattr(self, name) < 1:
@@ -63,12 +66,15 @@ class FeatureRecipe:
             raise UsageError(f"resize={self.resize} is smaller than the crop size={self.size}")
         if self.precision not in PRECISIONS:
             raise UsageError(f"precision={self.precision!r}: use one of {', '.join(PRECISIONS)}")
+        if self.crop not in CROPS:
+            raise UsageError(f"crop={self.crop!r}: use one of {', '.join(CROPS)}")
 
     def to_json(self) -> dict[str, Any]:
-        """Without the default arithmetic, so that a store from before there was a choice is still the same store."""
+        """Without the default arithmetic and crop: a store from before there was a choice is still the same store."""
         value = asdict(self)
-        if self.precision == PRECISIONS[0]:
-            del value["precision"]
+        for name, default in (("precision", PRECISIONS[0]), ("crop", CROPS[0])):
+            if value[name] == default:
+                del value[name]
         return value
 
 

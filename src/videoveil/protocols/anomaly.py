@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from videoveil.protocols.base import Evaluation, Panel, Want
-from videoveil.protocols.measures import Anomaly, Attributes
+from videoveil.protocols.measures import Attributes, PixelAnomaly
 from videoveil.protocols.papers import table
 
 WANTS: dict[str, Want | None] = {
     "VISPR cMAP": Want(Attributes("vispr", "resnet.50", 224), "cmap"),
-    "UCF-Crime AUC": Want(Anomaly("ucf-crime"), "roc_auc"),
+    "UCF-Crime AUC": Want(PixelAnomaly("ucf-crime"), "roc_auc"),
     # what is printed as AP there is the area under the curve by the trapezoid rule
-    "XD-Violence AP": Want(Anomaly("xd-violence"), "pr_auc"),
-    "ShanghaiTech AUC": Want(Anomaly("shanghaitech"), "roc_auc"),
+    "XD-Violence AP": Want(PixelAnomaly("xd-violence"), "pr_auc"),
+    "ShanghaiTech AUC": Want(PixelAnomaly("shanghaitech"), "roc_auc"),
 }
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 
@@ -331,6 +331,7 @@ class Anomaly(OfOneDataset):
     """When something unusual happens: MGFN on consecutive clips."""
 
     dataset: str = "ucf-crime"
+    clips: ClassVar[str] = "all"
 
     def about(self, workshop: Workshop) -> str:
         return _temporal(workshop)
@@ -340,7 +341,7 @@ class Anomaly(OfOneDataset):
         from videoveil.tasks.anomaly import AnomalyDetection
         from videoveil.tasks.mgfn import from_store
 
-        train = workshop.features(self.dataset, subject, "train")
+        train = workshop.features(self.dataset, subject, "train", clips=self.clips)
         fitted = AnomalyDetection(workshop.scale.anomaly()).fit(
             train,
             run=workshop.run_folder(self, subject),
@@ -351,6 +352,13 @@ class Anomaly(OfOneDataset):
         videos = from_store(test.store, test.dataset, test.split, with_truth=True)
         said = of_frames(fitted.model.scores(videos), videos)
         return readings(fitted.score(test), {"roc_auc": said})
+
+
+@dataclass(frozen=True)
+class PixelAnomaly(Anomaly):
+    """The same on features that are extracted as TeD-SPAD does it, of whoever stands in its tables."""
+
+    clips: ClassVar[str] = "ted-spad"
 
 
 @dataclass(frozen=True)

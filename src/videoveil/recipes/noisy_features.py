@@ -17,6 +17,9 @@ def noisy_features() -> PixelRecipe:
         name="noisy-features",
         approximation="An approximation: SPAct names the baseline and gives neither weights nor code.",
         settings=replace(
-            base.settings, utility=Utility(encoder="r3d.18"), budget=None, phases=(Phase("restyle"),)
+            base.settings,
+            utility=Utility(encoder="r3d.18", sampler="spact"),
+            budget=None,
+            phases=(Phase("restyle"),),
         ),
     )

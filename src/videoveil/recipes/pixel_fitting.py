@@ -97,8 +97,12 @@ def fit_pixel(
     described = {name: source.describe() for name, source in sources.items()}
     mine = {"format": FORMAT, "recipe": recipe.to_json(), "seed": seed, "sources": described}
     fabric = fabric or devices.make_fabric(device, recipe.settings.precision)
-    leading = runs.claimed(folder, mine, recipe.to_yaml(), FREE) if fabric.is_global_zero else nullcontext()
-    with leading:
+
+    def read(there: dict[str, Any]) -> dict[str, Any]:
+        return {**there, "recipe": checkpoints.completed(recipe, there.get("recipe"))}
+
+    leading = runs.claimed(folder, mine, recipe.to_yaml(), FREE, read)
+    with leading if fabric.is_global_zero else nullcontext():
         fabric.barrier()
         if (folder / "config.json").is_file():
             return Made(PixelAnonymizer.from_pretrained(folder))
@@ -207,7 +211,9 @@ def _privacy(
         check(items, frames, own.workers)
     samples = [Sample(item, value) for item, value in zip(items, values)]
     stream = PrivacyStream(samples, frames, own.budget, own.utility, own.size, seed)
-    return stream, values if own.budget.kind == "labels" else None
+    if own.budget.kind != "labels":
+        return stream, None
+    return stream, torch.stack([sample.value for sample in stream.samples])
 
 
 def private_labels(items: Sequence[Item], which: Private, labels: Labels | None = None) -> Tensor:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -13,12 +13,23 @@ from videoveil import files
 from videoveil.errors import UsageError, VeilError
 
 RUN, YAML = "run.json", "recipe.yaml"
+Description = dict[str, Any]
+
+
+def as_written(there: Description) -> Description:
+    return there
 
 
 @contextmanager
-def claimed(folder: Path, mine: Mapping[str, Any], yaml: str, free: Collection[str] = ()) -> Iterator[None]:
+def claimed(
+    folder: Path,
+    mine: Mapping[str, Any],
+    yaml: str,
+    free: Collection[str] = (),
+    read: Callable[[Description], Description] = as_written,
+) -> Iterator[None]:
     """`claim`, given up again where the work in it is refused before it has left anything."""
-    claim(folder, mine, yaml, free)
+    claim(folder, mine, yaml, free, read)
     try:
         yield
     except VeilError:
@@ -37,10 +48,17 @@ def note(folder: Path, **facts: Any) -> None:
         files.write_json(path, there | facts)
 
 
-def claim(folder: Path, mine: Mapping[str, Any], yaml: str, free: Collection[str] = ()) -> None:
+def claim(
+    folder: Path,
+    mine: Mapping[str, Any],
+    yaml: str,
+    free: Collection[str] = (),
+    read: Callable[[Description], Description] = as_written,
+) -> None:
     """Take a new folder for the run described by `mine`, or find that it holds the same run.
 
     free: what may differ and still be the same run, as `recipe.settings.workers`; run.json keeps what it began with.
+    read: what the description there means to this version, where an earlier one wrote it.
     """
     mine = json.loads(json.dumps(mine))
     path = folder / RUN
@@ -54,7 +72,7 @@ def claim(folder: Path, mine: Mapping[str, Any], yaml: str, free: Collection[str
         there = json.loads(path.read_text("utf-8"))
     except ValueError as error:
         raise UsageError(f"{path}: damaged ({error}); use another folder") from error
-    asked, held = _bound(mine, free), _bound(there, free)
+    asked, held = _bound(mine, free), _bound(read(there), free)
     if differ := sorted(key for key in asked if asked[key] != held.get(key)):
         raise UsageError(
             f"{folder}: holds a run with other {', '.join(differ)}; use another folder, or the same settings"

@@ -17,7 +17,7 @@ def spact() -> PixelRecipe:
         stages=(UNet(width=64),),
         origin=Origin("R3D-18", "ucf101"),
         settings=MinimaxSettings(
-            utility=Utility(encoder="r3d.18-spact"),
+            utility=Utility(encoder="r3d.18-spact", sampler="spact"),
             budget=Budget(members=("resnet.50",), pair="random"),
             size=112,
             epochs=100,

@@ -5,7 +5,12 @@ from __future__ import annotations
 from videoveil.anonymizers.pixel.config import UNetPP
 from videoveil.recipes.latent import Origin
 from videoveil.recipes.pixel import PixelRecipe
-from videoveil.training.minimax_settings import Budget, MinimaxSettings, Rates, Utility
+from videoveil.training.minimax_settings import Budget, MinimaxSettings, Rates, Start, Utility
+
+# what its fine-tuning scripts do with f_T before the game
+FINE_TUNED = Start(
+    utility_epochs=100, utility_rate=1e-4, utility_warmup=5, utility_cosine=True, utility_freeze_norm=True
+)
 
 
 def ted_spad() -> PixelRecipe:
@@ -15,7 +20,13 @@ def ted_spad() -> PixelRecipe:
         stages=(UNetPP(),),
         origin=Origin("I3D-ResNet-50", "ucf101"),
         settings=MinimaxSettings(
-            utility=Utility(encoder="i3d.resnet50", temporal="triplet", augment="ted-spad"),
+            utility=Utility(
+                encoder="i3d.resnet50",
+                sampler="ted-spad",
+                temporal="triplet",
+                augment="ted-spad",
+                dropout=0.5,
+            ),
             budget=Budget(members=("resnet.50",), pair="random"),
             w_utility=0.7,
             size=224,
@@ -23,5 +34,6 @@ def ted_spad() -> PixelRecipe:
             batch=8,
             privacy_batch=12,
             rates=Rates(anonymizer=0.4e-4),
+            start=FINE_TUNED,
         ),
     )

@@ -26,6 +26,7 @@ from videoveil.tasks.anomaly import FittedAnomaly
 from videoveil.tasks.detection import FittedDetection
 from videoveil.tasks.feature_set import feature_problems
 from videoveil.tasks.mgfn.sources import make_video as anomaly_video
+from videoveil.tasks.mgfn.sources import snippet
 from videoveil.tasks.runs import Run
 from videoveil.tasks.tridet.sources import make_video as detection_video
 
@@ -375,7 +376,8 @@ def _detection(
 
 
 def _anomaly(film: _Film, fitted: FittedAnomaly, run: Run, truth: Sequence[Span]) -> Prediction:
-    video = anomaly_video(film.item, film.features.clip, film.recipe.frames * film.recipe.stride)
+    span = snippet(film.recipe, film.features.frames)
+    video = anomaly_video(film.item, film.features.clip, span)
     scores = fitted.model.scores([video])[film.item.id]
     spans = tuple(
         Span(start, end, "anomaly", float(score))

@@ -12,7 +12,7 @@ from typing import Any
 from videoveil.errors import StoreError
 from videoveil.features.store import FeatureRecipe, FeatureStore
 
-SAME = ("frames", "stride", "resize", "size", "precision")  # how a clip becomes a vector
+SAME = ("frames", "stride", "resize", "size", "crop", "precision")  # how a clip becomes a vector
 
 
 def require_encoder(trained: Mapping[str, Any], store: FeatureStore, who: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Mapping
+from dataclasses import MISSING, fields, is_dataclass
 from pathlib import Path
 from typing import Any
 
@@ -67,6 +68,20 @@ def fill_optimizer(optimizer: torch.optim.Optimizer, tensors: State) -> None:
         number, _, name = key.partition(".")
         state[int(number)][name] = tensor
     optimizer.load_state_dict({**optimizer.state_dict(), "state": dict(state)})
+
+
+def completed(record: Any, written: Any) -> Any:
+    """What was written of a record, with every field that it lacks at its default, in records inside it too.
+
+    A version that did not know a field yet behaved as its default does, so its runs can be gone on with.
+    """
+    if not is_dataclass(record) or not isinstance(written, Mapping):
+        return written
+    found = {name: completed(getattr(record, name, None), value) for name, value in written.items()}
+    for one in fields(record):
+        if one.name not in found and one.default is not MISSING:
+            found[one.name] = one.default
+    return found
 
 
 def require_same(path: Path, mine: Mapping[str, Any], theirs: Mapping[str, Any]) -> None:

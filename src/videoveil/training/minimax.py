@@ -97,7 +97,7 @@ class MinimaxLoop:
                 began = time.perf_counter()
                 with self._own_randomness(number):
                     self._restart(plan, number)
-                    self._rates(plan[number])
+                    self._begin(plan, number)
                     record = self._epoch(plan[number], number, len(plan))
                 self._share_statistics()
                 record |= {"seconds": time.perf_counter() - began}
@@ -208,15 +208,24 @@ class MinimaxLoop:
         self.players = Players(self.anonymizer, self.utility, budgets, self.settings, bare, wrapped)
         self.step = Step(self.players, fabric, _gather(fabric))
 
-    def _rates(self, act: Act) -> None:
-        """The auxiliaries learn faster before they play; their optimisers forget what they learnt from that."""
-        rates, start = self.settings.rates, self.settings.start
+    def _begin(self, plan: list[Act], number: int) -> None:
+        """Rates of the auxiliaries, and whether f_T's batch norm moves, in this epoch of its act.
+
+        They learn at other rates before they play. Where an act begins with another rate than the one before ended
+        with, their optimisers forget what that one taught them; a rate that moves within an act takes nothing away.
+        """
+        own, start, act = self.settings, self.settings.start, plan[number]
+        epoch = number - plan.index(act)
+        keeps = act.name == "utility start" and start.utility_freeze_norm and bool(own.utility.weights)
+        self.utility.norm_frozen = own.utility.freeze_norm or keeps
         for name in ("utility", "budget"):
             if name in self.players.optimizers:
-                value = getattr(rates, name) if act.name == "minimax" else start.rate
+                value = getattr(own.rates, name) if act.name == "minimax" else start.rate
+                if name == "utility" and act.name == "utility start":
+                    value = start.rate_of_utility(epoch)
                 optimizer = self.players.optimizers[name]
                 for group in optimizer.param_groups:
-                    if group["lr"] != value:
+                    if epoch == 0 and group["lr"] != value:
                         optimizer.state.clear()
                     group["lr"] = value
 
@@ -282,9 +291,12 @@ class MinimaxLoop:
     # --- files ----------------------------------------------------------------------------------------------
 
     def _facts(self) -> dict[str, Any]:
-        own = {k: v for k, v in asdict(self.settings).items() if k not in FREE_TO_CHANGE}
-        facts: dict[str, Any] = json.loads(json.dumps({**self.identity, **own, "seed": self.seed}))
-        return facts
+        return self._binding({**self.identity, **asdict(self.settings), "seed": self.seed})
+
+    def _binding(self, facts: Mapping[str, Any]) -> dict[str, Any]:
+        """As it is read again, complete, and without what does not change the result."""
+        whole = checkpoints.completed(self.settings, json.loads(json.dumps(facts)))
+        return {key: value for key, value in whole.items() if key not in FREE_TO_CHANGE}
 
     def _keep(self, plan: list[Act], number: int, *, stopped: bool) -> None:
         """Checkpoint, history and the anonymizer along the way; acts and stopped runs end with a checkpoint."""
@@ -331,7 +343,7 @@ class MinimaxLoop:
         if path is None or not path.is_file():
             return
         tensors, facts = checkpoints.read(path, FORMAT)
-        checkpoints.require_same(path, self._facts(), facts["identity"])
+        checkpoints.require_same(path, self._facts(), self._binding(facts["identity"]))
         if len(facts["history"]) > len(plan):
             raise CheckpointError(f"{path}: has more epochs than were asked for; use another folder")
         for part, network in self.players.networks().items():

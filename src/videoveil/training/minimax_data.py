@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
@@ -31,6 +31,11 @@ from videoveil.training.clip_batches import AHEAD, Frames, View, shown, together
 from videoveil.training.minimax_settings import Budget, MinimaxSettings, Utility
 
 MAJORITY = 0.5  # of the videos must be long enough for the clips that are asked for
+SAMPLERS: dict[str, Callable[[int, int, int, np.random.Generator], sampling.Clip | None]] = {
+    "random": sampling.random_clip,
+    "spact": sampling.random_clip_spact,
+    "ted-spad": sampling.random_clip_ted_spad,
+}
 
 
 @dataclass(frozen=True)
@@ -91,6 +96,23 @@ class Stream(ABC):
         return clips[:, :, :, 0] if self.still else clips
 
 
+def one_clip(total: int, own: Utility, rng: np.random.Generator) -> sampling.Clip | None:
+    """A clip of a video of `total` frames by the sampler of the settings; None: the video is too short for it.
+
+    Which videos are too short is up to their length alone, so they can be left out before anything is drawn.
+    """
+    return SAMPLERS[own.sampler](total, own.frames, own.stride, rng)
+
+
+def _require_most(kept: int, given: int, own: Utility, what: str) -> None:
+    """A training from which most videos are missing is not the one that was asked for."""
+    if kept < max(2, MAJORITY * given):
+        raise BadItems(
+            f"only {kept} of {given} videos are long enough for {what} with {own.frames} frames, stride {own.stride}, "
+            f"negative {own.negative}, sampler {own.sampler!r}; lower these (sampler 'random' pads single clips)"
+        )
+
+
 class VideoStream(Stream):
     """The utility net's clips: one, a triplet, eight for the local contrast, or two."""
 
@@ -99,11 +121,7 @@ class VideoStream(Stream):
         self.preset = preset(settings.augment, size)
         self.samples = [sample for sample in samples if self._places(sample.item, np.random.default_rng(0))]
         self.short = len(samples) - len(self.samples)
-        if len(self.samples) < max(2, MAJORITY * len(samples)):
-            raise BadItems(
-                f"only {len(self.samples)} of {len(samples)} videos are long enough for temporal={settings.temporal!r} "
-                f"with {settings.frames} frames, stride {settings.stride}, negative {settings.negative}; lower these"
-            )
+        _require_most(len(self.samples), len(samples), settings, f"temporal={settings.temporal!r}")
 
     def _places(self, item: Item, rng: np.random.Generator) -> list[sampling.Clip]:
         """The clips of a step; nothing where the video is too short for them."""
@@ -114,8 +132,8 @@ class VideoStream(Stream):
         if own.temporal == "local":
             four = sampling.lltc_clips(total, own.frames, rng)
             return [] if four is None else [*four, *four]
-        several = 2 if own.temporal == "invariance" else 1
-        return [sampling.random_clip(total, own.frames, own.stride, rng) for _ in range(several)]
+        found = [one_clip(total, own, rng) for _ in range(own.views)]
+        return [clip for clip in found if clip is not None]
 
     def decide(self, place: int, epoch: int) -> list[View]:
         item, which = self.sample(place).item, self.draws_of(place)
@@ -137,24 +155,36 @@ class PrivacyStream(Stream):
         size: int,
         seed: int,
     ):
-        self.samples = list(samples)
         self.frames, self.settings, self.utility, self.seed = frames, settings, utility, seed
         self.preset = preset(settings.augment, size)
         self.pair = sampling.parse_pair(settings.pair)
         self.still = settings.kind != "clips"
+        self.samples = [sample for sample in samples if self._suits(sample.item)]
+        self.short = len(samples) - len(self.samples)
+        if self.short:
+            _require_most(len(self.samples), len(samples), utility, f"the budget's {settings.kind}")
+
+    def _suits(self, item: Item) -> bool:
+        """Whether there is a clip to take frames from; a picture is looked at as it is."""
+        if self.still and item.kind == "image":
+            return True
+        return one_clip(self.frames.count(item), self.utility, np.random.default_rng(0)) is not None
+
+    def _clip(self, item: Item, rng: np.random.Generator) -> sampling.Clip:
+        clip = one_clip(self.frames.count(item), self.utility, rng)
+        assert clip is not None  # the samples are those that have one
+        return clip
 
     def decide(self, place: int, epoch: int) -> list[View]:
         item, which = self.sample(place).item, self.draws_of(place)
         rng = seeds.rng(self.seed, "privacy", epoch, *which)
         generator = seeds.generator(self.seed, "privacy augment", epoch, *which)
-        total, own = self.frames.count(item), self.utility
-        clip = sampling.random_clip(total, own.frames, own.stride, rng)
-        if not self.still:
-            other = sampling.random_clip(total, own.frames, own.stride, rng)
-            clips = [self.frames.read(item, one.indices) for one in (clip, other)]
-            return views_of(clips, self.preset, generator)
-        if item.kind == "image":
+        if self.still and item.kind == "image":
             return views_of([self.frames.read(item, [0])] * self.settings.views, self.preset, generator)
+        clip = self._clip(item, rng)
+        if not self.still:
+            clips = [self.frames.read(item, one.indices) for one in (clip, self._clip(item, rng))]
+            return views_of(clips, self.preset, generator)
         if self.settings.views == 2:
             wanted = [clip.indices[i] for i in self.pair(len(clip), rng)]
         else:

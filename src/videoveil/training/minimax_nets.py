@@ -64,7 +64,8 @@ class UtilityNet(nn.Module):
         encoder = video_encoder(
             settings.encoder, settings.weights, size, settings.frames, settings.stride, seed
         )
-        self.classifier = Classifier(encoder, classes, seed=seed)
+        self.classifier = Classifier(encoder, classes, settings.dropout, seed=seed)
+        self.norm_frozen = settings.freeze_norm  # the loop may freeze it for the start alone
         with seeded(seed + 1):
             self.embed = _embedding(encoder.width) if settings.temporal != "none" else None
 
@@ -74,7 +75,7 @@ class UtilityNet(nn.Module):
 
     def train(self, mode: bool = True) -> UtilityNet:
         super().train(mode)
-        if self.settings.freeze_norm:
+        if self.norm_frozen:
             for module in self.classifier.modules():
                 if isinstance(module, nn.modules.batchnorm._BatchNorm):
                     module.eval()
@@ -135,13 +136,17 @@ class UtilityNet(nn.Module):
 
 
 def video_encoder(name: str, weights: str, size: int, frames: int, stride: int, seed: int) -> Encoder:
-    """A video network as the pixel papers feed it: pixels in [0, 1], no mean subtracted."""
-    options = {"classes": 0, "size": size, "frames": frames, "stride": stride}
-    norm = {} if weights else {"norm": "zero_one"}
-    encoder = create(name, weights=weights or "random", seed=seed, **options, **norm)
+    """A video network as the pixel papers feed it: pixels in [0, 1], no mean subtracted unless weights want it."""
+    encoder = _encoder(name, weights, seed, size=size, frames=frames, stride=stride)
     if encoder.kind != "video":
         raise UsageError(f"{encoder.name}: looks at single frames; the utility net needs a video network")
     return encoder
+
+
+def _encoder(name: str, weights: str, seed: int, **options: int) -> Encoder:
+    """Without its layer; weights bring the normalisation that they were learnt with."""
+    norm = {} if weights else {"norm": "zero_one"}
+    return create(name, weights=weights or "random", seed=seed, classes=0, **options, **norm)
 
 
 def _embedding(width: int) -> nn.Sequential:
@@ -166,9 +171,10 @@ class BudgetNet(nn.Module):
         super().__init__()
         self.settings = settings
         if settings.kind == "clips":
-            self.encoder = video_encoder(name, "", size, utility.frames, utility.stride, seed)
+            frames, stride = utility.frames, utility.stride
+            self.encoder = video_encoder(name, settings.weights, size, frames, stride, seed)
         else:
-            self.encoder = create(name, weights="random", seed=seed, classes=0, size=size, norm="zero_one")
+            self.encoder = _encoder(name, settings.weights, seed, size=size)
             if self.encoder.kind != "image":
                 raise UsageError(
                     f"{name}: is a video network; a budget on {settings.kind} needs an image network"

@@ -25,6 +25,9 @@ Target = Literal["negative", "entropy", "uniform"]
 Combine = Literal["mean", "strongest"]
 Turn = Literal["anonymizer", "auxiliary", "utility", "budget", "hide", "restore", "restyle"]
 Until = Literal["", "utility", "budget"]
+Sampling = Literal["random", "spact", "ted-spad"]
+
+WARMUP_FROM = 0.01  # of the rate
 
 
 def _choices(record: Any, **known: Any) -> None:
@@ -47,13 +50,19 @@ def _numbers(record: Any, *names: str, above: float = 0.0, least: float | None =
 
 @dataclass(frozen=True, kw_only=True)
 class Utility:
-    """f_T and L_T = cross-entropy + w_temporal · temporal term."""
+    """f_T and L_T = cross-entropy + w_temporal · temporal term.
+
+    `sampler` places single clips, of f_T and of the budget: "random" anywhere, short videos padded; "spact" by its
+    released loader, which mirrors short videos and leaves out very short ones; "ted-spad" the same, with half the
+    stride before that. Triplets and local contrast have rules of their own.
+    """
 
     encoder: str = "r3d.18-spact"
     weights: str = ""  # a file, a hub id, or "own": those that come with it; empty: a random start
     target: What = "action"  # several tags at once for "actions"
     frames: int = 16
     stride: int = 2  # source frames from one frame of a clip to the next
+    sampler: Sampling = "random"
     augment: str = "weak"
     temporal: Temporal = "none"
     w_temporal: float = 0.1
@@ -61,11 +70,14 @@ class Utility:
     negative: int = 0  # source frames from anchor to negative; 0: anywhere else in the video
     temperature: float = 0.1  # of the contrastive terms
     freeze_norm: bool = False
+    dropout: float = 0.0  # before the layer for actions
 
     def __post_init__(self) -> None:
-        _choices(self, temporal=Temporal)
+        _choices(self, temporal=Temporal, sampler=Sampling)
         _numbers(self, "frames", "stride", "temperature", "margin")
-        _numbers(self, "w_temporal", "negative", least=0)
+        _numbers(self, "w_temporal", "negative", "dropout", least=0)
+        if self.dropout >= 1:
+            raise UsageError(f"Utility dropout={self.dropout}: must be below 1, or nothing is left")
         if self.target not in WHATS:
             raise UsageError(f"Utility target={self.target!r}: choose one of {', '.join(WHATS)}")
         preset(self.augment, 8)
@@ -87,6 +99,7 @@ class Budget:
 
     kind: Kind = "pairs"
     members: tuple[str, ...] = ("resnet.50",)  # one budget net each
+    weights: str = ""  # that all of them start from, and start anew from: as of `Utility`
     combine: Combine = "mean"  # "strongest": for every sample, the member that knows most
     source: Source = "video"
     pair: str = "random"
@@ -183,6 +196,12 @@ class Start:
     utility_epochs: int = 150
     budget_epochs: int = 400
     rate: float = 1e-3  # of f_T and f_B
+    utility_rate: float = 0.0  # of f_T; 0: as f_B
+    utility_warmup: int = 0  # epochs, linear from a hundredth of f_T's rate to the whole
+    utility_cosine: bool = False  # afterwards f_T's rate falls along half a cosine
+    utility_freeze_norm: bool = (
+        False  # f_T keeps the batch norm of its weights; a random start has none to keep
+    )
 
     def __post_init__(self) -> None:
         _numbers(self, "identity_batch", "identity_rate", "rate")
@@ -193,8 +212,21 @@ class Start:
             "identity_goal",
             "utility_epochs",
             "budget_epochs",
+            "utility_rate",
+            "utility_warmup",
             least=0,
         )
+
+    def rate_of_utility(self, epoch: int) -> float:
+        """f_T's rate in an epoch of its start, counted from 0."""
+        rate = self.utility_rate or self.rate
+        if epoch < self.utility_warmup:
+            return rate * (WARMUP_FROM + (1 - WARMUP_FROM) * epoch / max(1, self.utility_warmup - 1))
+        if not self.utility_cosine:
+            return rate
+        # of n epochs the last is at n − 1 of n: at rate 0 it would teach nothing
+        done = (epoch - self.utility_warmup) / max(1, self.utility_epochs - self.utility_warmup)
+        return rate * 0.5 * (1 + math.cos(math.pi * min(1.0, done)))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from videoveil.data.records import Dataset, FrameSpan, Item
 from videoveil.errors import AnnotationError, BadItems, MissingItems, UsageError
 from videoveil.features.store import FeatureRecipe, FeatureStore, VideoFeatures
 from videoveil.tasks.mgfn.evaluation import evaluate
-from videoveil.tasks.mgfn.sources import frames_per_snippet, from_npy, from_store
+from videoveil.tasks.mgfn.sources import frames_per_snippet, from_npy, from_store, snippet
 from videoveil.tasks.mgfn.training_set import prepare
 
 ITEMS = (
@@ -63,6 +64,15 @@ def test_the_stride_counts_in_frames_per_snippet(tmp_path: Path) -> None:
     store = make_store(tmp_path, stride=2)
     assert frames_per_snippet(store) == 16
     assert len(from_store(store, split="test", with_truth=True)[0].truth) == 5 * 16
+
+
+def test_a_padded_last_clip_is_scored_whole_and_a_short_video_by_its_own_stride(tmp_path: Path) -> None:
+    store = make_store(tmp_path, clips="ted-spad", stride=2)
+    assert frames_per_snippet(store) == 16
+    assert from_store(store, split="test", with_truth=True)[0].frames_per_snippet == 16
+    assert snippet(store.recipe, 16) == 16
+    assert snippet(store.recipe, 15) == 8
+    assert snippet(replace(store.recipe, clips="all"), 15) == 16
 
 
 def test_overlapping_clips_are_refused(tmp_path: Path) -> None:

@@ -66,8 +66,9 @@ def test_window_and_stride_follow_the_recipe() -> None:
     assert window_of(DENSE) == (4, 16)
     assert window_of(dataclasses.replace(DENSE, clips="all")) == (16, 16)
     assert window_of(dataclasses.replace(DENSE, clips="all", stride=2)) == (32, 31)
-    with pytest.raises(UsageError, match="dense:4"):
-        window_of(dataclasses.replace(DENSE, clips="5"))
+    for clips in ("5", "ted-spad"):
+        with pytest.raises(UsageError, match="dense:4"):
+            window_of(dataclasses.replace(DENSE, clips=clips))
 
 
 def annotated(name: str, fps: Fraction | None = Fraction(30)) -> AnnotatedVideo:

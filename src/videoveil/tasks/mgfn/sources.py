@@ -18,7 +18,7 @@ import numpy as np
 from videoveil.data.frame_truth import check_truth, frame_truth
 from videoveil.data.records import Item
 from videoveil.errors import AnnotationError, MissingItems, StoreError, UsageError
-from videoveil.features.store import FeatureStore, StoredItem
+from videoveil.features.store import FeatureRecipe, FeatureStore, StoredItem
 from videoveil.tasks.mgfn.videos import NORMAL, AnomalyVideo
 
 
@@ -49,12 +49,18 @@ class LazyVideos(Sequence[AnomalyVideo]):
 def frames_per_snippet(store: FeatureStore) -> int:
     """Source frames that one feature stands for; only non-overlapping clips have such a number."""
     recipe = store.recipe
-    if recipe.clips != "all":
+    if recipe.clips not in ("all", "ted-spad"):
         raise UsageError(
             f"{store.root}: its clips were taken as {recipe.clips!r}; anomaly detection needs consecutive clips "
-            "(clips='all')"
+            "(clips='all' or 'ted-spad')"
         )
     return recipe.frames * recipe.stride
+
+
+def snippet(recipe: FeatureRecipe, frames: int) -> int:
+    """The same for a video of so many frames: TeD-SPAD takes one that is shorter than a clip with stride 1."""
+    whole = recipe.frames * recipe.stride
+    return recipe.frames if recipe.clips == "ted-spad" and frames < whole else whole
 
 
 def from_store(
@@ -82,9 +88,8 @@ class _StoreLoader:
             features = self.store.read(self.entry)
         except StoreError as error:
             return _unreadable(item, self.span, str(error))
-        return make_video(
-            item, features.clip, self.span, with_truth=self.with_truth, video_frames=features.frames
-        )
+        span = snippet(self.store.recipe, features.frames)
+        return make_video(item, features.clip, span, with_truth=self.with_truth, video_frames=features.frames)
 
 
 def make_video(

@@ -23,8 +23,8 @@ def window_of(recipe: FeatureRecipe) -> tuple[int, int]:
     if recipe.clips.startswith("dense:"):
         return int(recipe.clips.removeprefix("dense:")), window
     raise UsageError(
-        f"features were made with clips={recipe.clips!r}, a number of clips per video; detection needs a regular "
-        "grid in time: extract with clips='dense:4' (or 'all')"
+        f"features were made with clips={recipe.clips!r}; detection needs a grid in time that is the same for every "
+        "video: extract with clips='dense:4' (or 'all')"
     )
 
 
