@@ -287,17 +287,13 @@ def network_only(board: Board, encoder: Encoder, theirs: Theirs, clips: Tensor) 
 
 
 def variants(board: Board, encoder: Encoder, resident: Tensor, compiled: bool) -> None:
-    """What the choice of the attention kernel is worth, and what a GELU inside the product would be.
-
-    The latter is its tanh approximation, up to 5·10⁻⁴ away: not the network's own function, and so not used.
-    """
+    """What the choice of the attention kernel is worth, and the GELU inside its product."""
     suffix = ", compiled" if compiled else ""
     order, hidden = precision.attention_order, fused_videomae.FusedLayer.hidden
 
-    def inside(self: fused_videomae.FusedLayer, x: Tensor) -> Tensor:
+    def apart(self: fused_videomae.FusedLayer, x: Tensor) -> Tensor:
         normed = torch.nn.functional.layer_norm(x, x.shape[-1:], eps=self.eps)
-        wide = torch._addmm_activation(self.wide_bias, normed.flatten(0, 1), self.wide.t(), use_gelu=True)
-        return wide.view(*x.shape[:2], -1)
+        return torch.nn.functional.gelu(torch.nn.functional.linear(normed, self.wide, self.wide_bias))
 
     from torch._functorch import config as functorch
 
@@ -311,10 +307,10 @@ def variants(board: Board, encoder: Encoder, resident: Tensor, compiled: bool) -
             name = f"  [network: ours, bf16{suffix}, {kernel.name.lower()} only]"
             board.measure(name, lambda run=forward: run(resident), len(resident))
         precision.attention_order = order
-        fused_videomae.FusedLayer.hidden = inside  # type: ignore[method-assign]
+        fused_videomae.FusedLayer.hidden = apart  # type: ignore[method-assign]
         torch._dynamo.reset()
         forward = Forward(encoder, board.device, precision="bf16", compiled=compiled)
-        name = f"  [network: ours, bf16{suffix}, GELU inside the product]"
+        name = f"  [network: ours, bf16{suffix}, exact GELU, in a pass of its own]"
         board.measure(name, lambda run=forward: run(resident), len(resident))
     finally:
         functorch.enable_autograd_cache = cached
@@ -361,14 +357,22 @@ def flowing(flow: Flow, groups: Sequence[list[Tensor]]) -> Callable[[], None]:
     return turn
 
 
-def agreement(encoder: Encoder, theirs: Theirs, clips: Tensor, device: torch.device) -> tuple[float, float]:
-    """How far features in bf16 are from theirs in float32, ours and theirs; 1: as far as clips are from their mean."""
-    mine, _ = Forward(encoder, device, precision="bf16")(clips)
+def agreement(
+    encoder: Encoder, theirs: Theirs, clips: Tensor, device: torch.device
+) -> tuple[float, float, float]:
+    """How far features in bf16 are from theirs in float32; 1: as far as clips are from their mean.
+
+    Ours, ours compiled, and theirs by autocast. What is timed is what is looked at here.
+    """
     wanted = theirs.features(theirs.pixels(clips))
-    with torch.autocast(device.type, torch.bfloat16):
-        usual = theirs.features(theirs.pixels(clips)).float()
     spread = (wanted - wanted.mean(0)).norm()
-    return float((mine - wanted).norm() / spread), float((usual - wanted).norm() / spread)
+    found = [
+        Forward(encoder, device, precision="bf16", compiled=compiled)(clips)[0] for compiled in (False, True)
+    ]
+    with torch.autocast(device.type, torch.bfloat16):
+        found.append(theirs.features(theirs.pixels(clips)).float())
+    mine, compiled, usual = (float((one - wanted).norm() / spread) for one in found)
+    return mine, compiled, usual
 
 
 def on_device(options: argparse.Namespace) -> int:
@@ -383,13 +387,14 @@ def on_device(options: argparse.Namespace) -> int:
         f"batch {options.batch}, {where}, torch {torch.__version__}"
     )
     theirs, board = Theirs(encoder, device), Board(encoder, options, device)
-    mine, usual = agreement(encoder, theirs, clips[: options.batch], device)
+    mine, compiled, usual = agreement(encoder, theirs, clips[: options.batch], device)
     print(
-        f"features in bf16, away from float32: ours {mine:.4f}, autocast {usual:.4f} of the spread of clips"
+        f"features in bf16, away from float32: ours {mine:.4f}, compiled {compiled:.4f}, autocast {usual:.4f} of the "
+        "spread of clips"
     )
     cudnn = torch.backends.cudnn.version() if device.type == "cuda" else None
     board.facts = {"device": where, "torch": torch.__version__, "cudnn": cudnn, "batch": options.batch}
-    board.facts |= {"away": mine, "away_autocast": usual}
+    board.facts |= {"away": mine, "away_compiled": compiled, "away_autocast": usual}
     end_to_end(board, encoder, theirs, clips)
     network_only(board, encoder, theirs, clips[: options.batch])
     fast = True
@@ -402,7 +407,7 @@ def on_device(options: argparse.Namespace) -> int:
         )
         fast = fast and ours >= RATE and ours >= FASTER * peer > 0
     board.keep()
-    return 0 if fast and mine <= AWAY * usual else 1
+    return 0 if fast and max(mine, compiled) <= AWAY * usual else 1
 
 
 def _over(ours: float, theirs: float) -> str:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import pytest
 import torch
@@ -11,8 +13,10 @@ from torch.nn.functional import cosine_similarity
 
 from tests.encoders.helpers import small
 from videoveil.anonymizers.pixel import Grey, pixel
+from videoveil.encoders import create
 from videoveil.encoders.base import Encoder
-from videoveil.features.batches import Flow, Forward
+from videoveil.errors import UsageError
+from videoveil.features.batches import Flow, Forward, different_clips
 from videoveil.features.pixels import PixelVeil
 from videoveil.features.store import Precision
 
@@ -93,13 +97,48 @@ def test_pictures_go_through_a_veil_in_single_precision_before_anything_is_round
         assert torch.equal(forward(pictures)[0], rewritten(shown)[0])
 
 
-def test_compiled_features_are_those_of_the_same_network(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The whole path is one graph; it is run as it was traced, since making machine code of it takes too long here."""
+@pytest.mark.parametrize(
+    ("name", "precision"), [("videomae.b", "bf16"), ("videomae.b", "fp32"), ("tiny", "bf16")]
+)
+def test_compiled_features_are_those_of_the_same_network(
+    name: str, precision: Precision, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is compiled is one graph; it is run as it was traced, since machine code of it takes too long here."""
     monkeypatch.setattr(torch, "compile", partial(torch.compile, backend="aot_eager", fullgraph=True))
-    encoder = small("videomae.b", depth=1)
+    encoder = small(name, depth=1) if name == "videomae.b" else create(name)
     pictures = clips_for(encoder, 2)
-    plain = Forward(encoder, CPU, precision="bf16", tokens=True)(pictures)
-    compiled = Forward(encoder, CPU, precision="bf16", tokens=True, compiled=True)
-    assert isinstance(compiled.compute, torch._dynamo.OptimizedModule)
+    plain = Forward(encoder, CPU, precision=precision, tokens=True)(pictures)
+    compiled = Forward(encoder, CPU, precision=precision, tokens=True, compiled=True)
+    traced = torch._dynamo.utils.counters["stats"]["unique_graphs"]
     for one, two in zip(plain, compiled(pictures)):
         assert float(cosine_similarity(one, two, dim=-1).min()) > 0.9999
+    assert torch._dynamo.utils.counters["stats"]["unique_graphs"] > traced
+    assert compiled.shapes == {pictures.shape}
+
+
+@pytest.mark.parametrize("name", ["videomae.b", "tiny"])
+def test_a_network_that_its_compiler_changed_is_refused(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def miscompile(work: Callable[..., Any], **_: Any) -> Callable[..., Any]:
+        """Rows end up in another order: every number is one of the network's, and they are of other clips."""
+
+        def other(rows: Tensor) -> Any:
+            return work(rows.roll(1, 0))
+
+        return other
+
+    monkeypatch.setattr(torch, "compile", miscompile)
+    encoder = small(name) if name == "videomae.b" else create(name)
+    forward = Forward(encoder, CPU, precision="bf16", compiled=True)
+    with pytest.raises(UsageError, match=r"gives other features .* leave out --compile"):
+        forward(clips_for(encoder, 3))
+
+
+def test_clips_that_compilers_are_judged_by_differ_much_and_are_of_the_asked_kind() -> None:
+    like = torch.zeros(4, 3, 2, 8, 8, dtype=torch.uint8)
+    shown = different_clips(like)
+    assert (shown.shape, shown.dtype) == (like.shape, like.dtype)
+    means = shown.float().mean((1, 2, 3, 4))
+    assert float(means.max() - means.min()) > 40
+    floats = different_clips(like.float())
+    assert floats.dtype == torch.float32
+    assert 0 <= float(floats.min()) < float(floats.max()) <= 1

@@ -17,6 +17,8 @@ import torch
 from torch import Tensor, nn
 
 from videoveil import devices
+from videoveil.encoders.fused_videomae import FusedVideoMAE
+from videoveil.errors import UsageError
 from videoveil.features.pixels import PixelVeil
 from videoveil.features.precision import arithmetic
 from videoveil.features.store import Precision
@@ -24,6 +26,7 @@ from videoveil.features.store import Precision
 if TYPE_CHECKING:
     from videoveil.encoders.base import Encoder
 
+APART = 0.1  # compiled from uncompiled features, as a share of how far clips that differ much are apart
 Encoded = tuple[Tensor, Tensor | None]  # (B, d) and, if asked for, (B, S, d), in single precision
 
 
@@ -48,7 +51,9 @@ class _Features(nn.Module):
 class Forward:
     """(B, 3, T, s, s) uint8 → (B, d) and, with `tokens`, (B, S, d), on the device and without gradients.
 
-    `veil`: what clips go through first. `compiled`: by torch.compile, which pays after some hundred batches.
+    `veil`: what clips go through first. `compiled`: by torch.compile, which pays after some hundred batches. A compiler
+    may change the function without a word (it has), so before the first batch of a shape it and the network itself must
+    say the same of clips made for that.
     """
 
     def __init__(
@@ -66,9 +71,17 @@ class Forward:
         lowered = encoder.lowered() if precision == "bf16" else None
         if precision == "bf16" and lowered is None and device.type == "cuda":
             devices.fast_layout(encoder.network)
-        self.compute: Any = _Features(encoder, lowered, tokens)
+        self.name = encoder.name
+        self.plain = _Features(encoder, lowered, tokens)
+        self.compute: Any = self.plain
+        self.shapes: set[torch.Size] | None = None  # that compiled and plain agree on
         if compiled:
-            self.compute = torch.compile(self.compute, dynamic=False)
+            self.shapes = set()
+            self.compute = (
+                _Features(encoder, lowered.compiled(), tokens)
+                if isinstance(lowered, FusedVideoMAE)
+                else torch.compile(self.plain, dynamic=False)
+            )
 
     @torch.inference_mode()
     def __call__(self, pictures: Tensor, content: Sequence[str] | None = None) -> Encoded:
@@ -77,8 +90,40 @@ class Forward:
         if self.veil is not None:
             pictures = self.veil.export(pictures, content or [""] * len(pictures))
         with arithmetic(self.precision, self.device):
+            if self.shapes is not None and pictures.shape not in self.shapes:
+                self._require_agreement(pictures)
+                self.shapes.add(pictures.shape)
             found: Encoded = self.compute(pictures)
         return found
+
+    def _require_agreement(self, like: Tensor) -> None:
+        """Compiled, the network still says of clips of this shape what it says uncompiled."""
+        with torch.inference_mode(
+            like.is_inference()
+        ):  # tensors of the other kind would be compiled for once more
+            shown = different_clips(like)
+        wanted, found = self.plain(shown)[0], self.compute(shown)[0]
+        spread = wanted - wanted.mean(0) if len(wanted) > 1 else wanted
+        apart = float((found - wanted).norm() / spread.norm())
+        if not apart <= APART:  # written so that NaN is refused too
+            raise UsageError(
+                f"{self.name}: compiled by torch {torch.__version__} for {self.device.type} it gives other features "
+                f"({apart:.2f} of the distance between clips that differ much; at most {APART} is rounding): nothing "
+                "was extracted; leave out --compile"
+            )
+
+
+def different_clips(like: Tensor) -> Tensor:
+    """Clips of the shape and kind of `like` that differ in brightness, in a slope across the picture and in noise."""
+    count, _, frames, height, width = like.shape
+    generator = torch.Generator().manual_seed(0)
+    level, across, down = (torch.rand(count, 3, 1, 1, 1, generator=generator) for _ in range(3))
+    x, y = torch.linspace(-1, 1, width), torch.linspace(-1, 1, height)[:, None]
+    noise = torch.rand(count, 3, frames, height, width, generator=generator)
+    shown = (level + (across - 0.5) * x + (down - 0.5) * y + 0.2 * (noise - 0.5)).clamp(0, 1)
+    if like.is_floating_point():
+        return shown.to(like.device, like.dtype)
+    return shown.mul(255).to(like.dtype).to(like.device)
 
 
 class _Place:
