@@ -1,7 +1,7 @@
 """What `veil extract` costs beside the encoder itself, whether its memory grows with the video, its speed on a GPU.
 
     python benchmarks/extract.py [--encoder r3d.18] [--videos 12] [--hour]
-    python benchmarks/extract.py --device cuda [--batch 64] [--seconds 4] [--variants] [--json FILE]
+    python benchmarks/extract.py --device cuda [--batch 64] [--seconds 4] [--variants] [--profile] [--json FILE]
 
 Without a device, from files, on the CPU: clips/s of the whole pipeline ÷ clips/s of the bare encoder on tensors already
 in memory, both in this run, the bare encoder measured before and after. With --hour also the peak memory of a one-hour
@@ -14,7 +14,7 @@ decoder leaves them, bytes in the host's memory, to features in the host's memor
 network asks for (361 GFLOP per clip) against 790 TFLOP/s of an H200 in bfloat16. How far features of ours in bf16 are
 from theirs in float32 is told as a share of how far clips are from each other, beside what autocast costs theirs: more
 than half as much again is a failure. Rows in brackets (--variants) change one thing of ours to see what it is worth.
---small runs the same with a toy network, to see whether it works at all.
+--profile tells which kernels the time goes into. --small runs the same with a toy network, to see whether it works.
 """
 
 from __future__ import annotations
@@ -282,8 +282,26 @@ def network_only(board: Board, encoder: Encoder, theirs: Theirs, clips: Tensor) 
         name = "network: ours, bf16" + (", compiled" if compiled else "")
         forward = Forward(encoder, device, precision="bf16", compiled=compiled)
         board.measure(name, lambda run=forward: run(resident), count)
+        if board.options.profile:
+            print(kernels(lambda run=forward: run(resident), device), flush=True)
         if board.options.variants:
             variants(board, encoder, resident, compiled)
+
+
+def kernels(work: Callable[[], object], device: torch.device, count: int = 8) -> str:
+    """What takes most of the time: share and name of the first few kernels, on a CPU of operators."""
+    from torch.profiler import ProfilerActivity, profile
+
+    kind = ProfilerActivity.CUDA if device.type == "cuda" else ProfilerActivity.CPU
+    with profile(activities=[kind]) as seen:
+        for _ in range(3):
+            work()
+        wait(device)
+    own = "self_device_time_total" if device.type == "cuda" else "self_cpu_time_total"
+    times = {one.key: float(getattr(one, own)) for one in seen.key_averages()}
+    whole = sum(times.values()) or 1.0
+    first = sorted(times, key=times.__getitem__, reverse=True)[:count]
+    return "\n".join(f"    {times[name] / whole:6.1%} {name[:100]}" for name in first)
 
 
 def variants(board: Board, encoder: Encoder, resident: Tensor, compiled: bool) -> None:
@@ -428,6 +446,7 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=4.0)
     parser.add_argument("--small", action="store_true")
     parser.add_argument("--variants", action="store_true")
+    parser.add_argument("--profile", action="store_true")
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     return on_device(options) if options.device else from_files(options)

@@ -3,6 +3,7 @@
     python scripts/results.py                                   # writes every table anew
     python scripts/results.py --check                           # exit code 1 if a page is not what would be written
     python scripts/results.py --store NAME OUT/results.json     # takes what a benchmark found into docs/data first
+    python scripts/results.py --add NAME OUT/results.json       # only the cells it has; raw ones must be those stored
 
 A table stands in its page between `<!-- table NAME -->` and `<!-- end NAME -->`. It is made by the benchmark that
 measures it, from the rows that it writes; here rows get their order and the names that people read.
@@ -66,6 +67,9 @@ PIXEL = {
 }
 REAL_PIXEL = {
     **PIXEL,
+    "blacken": "blacken people and faces that detectors find",
+    "strong blur": "strong blur of the same",
+    "weak blur": "weak blur of the same",
     "grey code": "grey, 28 pixels a side, 4 levels",
 }
 DETECTED = {
@@ -396,7 +400,7 @@ def slim(value: Any) -> Any:
     return round(value, 6) if isinstance(value, float) else value
 
 
-def store(name: str, source: Path) -> None:
+def store(name: str, source: Path, *, add: bool = False) -> None:
     known = {table.data for table in TABLES.values()} | set(CARDS)
     if name not in known:
         raise SystemExit(f"{name}: neither a table nor a card is made from it; there are {sorted(known)}")
@@ -410,8 +414,28 @@ def store(name: str, source: Path) -> None:
             cells |= fidelity(source.parent, row, found["seeds"])
     if name in CARDS:
         found["rows"] = {called(row): cells for row, cells in found["rows"].items()}
-    kept = json.dumps(slim(found), ensure_ascii=False, separators=(",", ":"))
-    (DOCS / "data" / f"{name}.json").write_text(kept.replace('},"', '},\n"') + "\n", "utf-8")
+    found, path = slim(found), DOCS / "data" / f"{name}.json"
+    if add:
+        found = joined(json.loads(path.read_text("utf-8")), found, source)
+    kept = json.dumps(found, ensure_ascii=False, separators=(",", ":"))
+    path.write_text(kept.replace('},"', '},\n"') + "\n", "utf-8")
+
+
+def joined(stored: Any, found: Any, source: Path) -> Any:
+    """What is stored, with the cells that were found since: runs whose raw videos gave the same figures are one run."""
+    if stored["seeds"] != found["seeds"]:
+        raise SystemExit(f"{source}: has seeds {found['seeds']}, stored are {stored['seeds']}")
+    rows = {name: dict(cells) for name, cells in stored["rows"].items()}
+    for name, cells in found["rows"].items():
+        new = {key: cell for key, cell in cells.items() if cell is not None}
+        there = rows.setdefault(name, dict.fromkeys(cells))
+        if name in RAW and (other := [k for k, cell in new.items() if there.get(k) not in (None, cell)]):
+            raise SystemExit(
+                f"{source}: raw {', '.join(other)} is not what is stored: shares of the two cannot be compared; run "
+                "all rows again"
+            )
+        there |= new
+    return {**stored, "rows": rows}
 
 
 def called(row: str) -> str:
@@ -444,9 +468,12 @@ def main() -> None:
     )
     parser.add_argument("--check", action="store_true")
     parser.add_argument("--store", nargs=2, metavar=("NAME", "RESULTS"))
+    parser.add_argument("--add", nargs=2, metavar=("NAME", "RESULTS"))
     asked = parser.parse_args()
     if asked.store:
         store(asked.store[0], Path(asked.store[1]))
+    if asked.add:
+        store(asked.add[0], Path(asked.add[1]), add=True)
     stale = [name for name in pages() if page(name) != (DOCS / name).read_text("utf-8")]
     if asked.check:
         sys.exit(f"not what docs/data says: {', '.join(stale)}" if stale else 0)

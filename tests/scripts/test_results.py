@@ -117,6 +117,34 @@ def test_a_run_on_real_pixels_is_stored_with_its_intervals_and_what_lies_beside_
     ]
 
 
+def test_cells_found_later_join_those_that_are_stored_if_raw_videos_gave_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def found(name: str, raw: float, rows: dict[str, Any], seeds: list[int]) -> Path:
+        path = tmp_path / name / "results.json"
+        path.parent.mkdir()
+        cells = {"action": {"value": raw, "low": 0.3, "high": 0.5}, "faces": None}
+        path.write_text(json.dumps({"seeds": seeds, "limit": None, "rows": {"raw": cells, **rows}}))
+        return path
+
+    docs = tmp_path / "docs"
+    (docs / "data").mkdir(parents=True)
+    monkeypatch.setattr(results, "DOCS", docs)
+    action, faces = ({"value": value, "low": 0.1, "high": 0.9} for value in (0.4, 0.6))
+    results.store(
+        "pixels-real", found("first", 0.375, {"downsample 2×": {"action": action, "faces": None}}, [0])
+    )
+    later = {"downsample 2×": {"action": None, "faces": faces}, "blacken": {"action": action, "faces": None}}
+    results.store("pixels-real", found("later", 0.375, later, [0]), add=True)
+    kept = json.loads((docs / "data" / "pixels-real.json").read_text("utf-8"))["rows"]
+    assert kept["downsample 2×"] == {"action": action, "faces": faces}
+    assert kept["blacken"] == {"action": action, "faces": None}
+    for name, raw, seeds in (("another-day", 0.38, [0]), ("another-seed", 0.375, [1])):
+        with pytest.raises(SystemExit, match=r"raw action is not what is stored|has seeds"):
+            results.store("pixels-real", found(name, raw, later, seeds), add=True)
+    assert json.loads((docs / "data" / "pixels-real.json").read_text("utf-8"))["rows"] == kept
+
+
 def test_figures_of_a_card_are_stored_by_the_name_of_the_model_and_not_by_its_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
