@@ -98,9 +98,8 @@ class Forward:
 
     def _require_agreement(self, like: Tensor) -> None:
         """Compiled, the network still says of clips of this shape what it says uncompiled."""
-        with torch.inference_mode(
-            like.is_inference()
-        ):  # tensors of the other kind would be compiled for once more
+        same_kind = like.is_inference()  # tensors of the other kind would be compiled for once more
+        with torch.inference_mode(same_kind):
             shown = different_clips(like)
         wanted, found = self.plain(shown)[0], self.compute(shown)[0]
         spread = wanted - wanted.mean(0) if len(wanted) > 1 else wanted
