@@ -1,6 +1,7 @@
 """What pixel anonymizers keep and what they hide, on twins: every method against models trained afresh.
 
     python benchmarks/pixel_study.py OUT [--scale gpu|cpu] [--seeds 20 21 22] [--jobs 8] [--rows NAME …] [--plot PNG]
+                                         [--strips PNG]
     python benchmarks/pixel_study.py FILE.json [--plot PNG]      # shows what was measured before
 
 A seed is another cast, other films and another training. Per seed: render a twin of VP-HMDB51 (actions; the leading
@@ -499,6 +500,32 @@ def draw(found: Any, path: Path, scale: Scale) -> None:
     pyplot.close(figure)
 
 
+def strips(study: Study, destination: Path) -> None:
+    """A clip of a test video of the first seed as every row publishes it: the theatre's, which everybody may see."""
+    from videoveil.media.reader import open_video
+    from videoveil.report.strips import progression
+
+    job = study.job(study.seeds[0], "")
+    item = next(item for item in dataset(job) if item.split == "test")
+    with open_video(item.path) as video:
+        images = video.read(list(range(min(16, video.count()))))  # (T, H, W, 3)
+    made = [study.job(job.seed, "", row) for row in study.chosen]
+    ready = [one for one in made if (one.place / "ready").is_file() or painter(one) or model(one.row)]
+    shown = {model(one.row) or one.row: published(one, item, images) for one in ready}
+    progression(images, shown, every=3).write(destination)
+
+
+def published(job: Job, item: Any, images: Any) -> Any:
+    """(T, H, W, 3), whole frames."""
+    import torch
+
+    if (paint := painter(job)) is not None:
+        return paint(item, range(len(images)), images)
+    clip = torch.from_numpy(images).permute(3, 0, 1, 2)[None].float() / 255
+    with torch.no_grad():
+        return anonymizer(job).eval()(clip)[0].permute(1, 2, 3, 0)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -515,6 +542,7 @@ def main() -> None:
     parser.add_argument("--without", nargs="+", default=[], choices=SCORES)
     parser.add_argument("--minutes", type=float, default=float("inf"), help="begin nothing after that long")
     parser.add_argument("--plot", type=Path)
+    parser.add_argument("--strips", type=Path, help="a picture of what every row publishes")
     asked = parser.parse_args()
     if asked.out.is_file():
         stored = json.loads(asked.out.read_text("utf-8"))
@@ -546,6 +574,8 @@ def main() -> None:
         {"seeds": list(asked.seeds), "scale": asked.scale, "clock": clock, "rows": found},
     )
     print(f"{parts} parts in {clock['minutes']:.1f} minutes\n")
+    if asked.strips:
+        strips(study, asked.strips)
     show(found, scale, asked.plot)
 
 
