@@ -30,8 +30,10 @@ from videoveil import files
 from videoveil.anonymizers.obfuscate.base import Classical
 from videoveil.attacks.attributes import AttackConfig
 from videoveil.audit import registry
+from videoveil.audit.conclusions import Result
 from videoveil.audit.rules import Rules
-from videoveil.audit.run import Result, Settings, audit
+from videoveil.audit.run import audit
+from videoveil.audit.settings import Settings
 from videoveil.audit.subject import Stores, Subject, open_anonymizer
 from videoveil.data import registry as data
 from videoveil.data import twins

@@ -13,12 +13,16 @@ from tests.audit import world
 from tests.tasks.make_store import detection_store
 from tests.tasks.tridet.make import CLASSES, some_videos
 from tests.tasks.tridet.make import small as small_detector
-from videoveil.audit import registry, utilities
+from videoveil.audit import kept, registry, utilities
+from videoveil.audit.case import Case
+from videoveil.audit.conclusions import Result
 from videoveil.audit.detections import DetectionOutcome
-from videoveil.audit.registry import Trial
+from videoveil.audit.participant import Trial
 from videoveil.audit.rules import Rules
-from videoveil.audit.run import Audit, Result, Settings, audit
+from videoveil.audit.run import audit
+from videoveil.audit.settings import Settings
 from videoveil.audit.subject import DENSE, BlackFrames, Stores, Subject, Untouched
+from videoveil.audit.trainings import Trainings
 from videoveil.data.records import Dataset
 from videoveil.tasks.anomaly import AnomalyDetection
 from videoveil.tasks.detection import ActionDetection
@@ -141,8 +145,8 @@ def test_a_training_that_detected_actions_is_not_done_again(
     data: Dataset, detected: DetectionOutcome, tmp_path: Path
 ) -> None:
     (one,) = registry.named(("detection",), CONFIGS)
-    kept = Audit(Subject.of(data, Untouched()), tmp_path / "out", asked("detection"), None, None)
-    kept._keep(one, "raw", 0, {"tridet": detected}, 1.0)
-    again = kept._answer(one, "raw", 0, lambda *_: pytest.fail("it was trained again"))
+    case = Case.of(Subject.of(data, Untouched()), tmp_path / "out", asked("detection"))
+    kept.keep(kept.file(case, one, "raw", 0), {"tridet": detected}, 1.0)
+    again = Trainings(case).answer(one, "raw", 0, lambda *_: pytest.fail("it was trained again"))
     chosen = np.array([0, 0, 2, 5])
     assert again["tridet"].measure(chosen) == detected.measure(chosen)

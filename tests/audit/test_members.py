@@ -19,9 +19,10 @@ from videoveil.attacks.membership import MembershipConfig
 from videoveil.attacks.pictures import Lens
 from videoveil.audit import members, registry
 from videoveil.audit.draws import Draws
-from videoveil.audit.registry import Trial
+from videoveil.audit.participant import Trial
 from videoveil.audit.rules import Rules
-from videoveil.audit.run import Settings, audit
+from videoveil.audit.run import audit
+from videoveil.audit.settings import Settings
 from videoveil.audit.subject import Stores, Subject, Untouched
 from videoveil.data.records import Dataset
 from videoveil.tasks.outcomes import RankOutcome

@@ -13,11 +13,12 @@ from tests.anonymizers.obfuscate import tiny_onnx
 from tests.media.make import encode
 from videoveil.attacks.off_the_shelf import DetectorConfig
 from videoveil.audit import people, registry
+from videoveil.audit.participant import Trial
 from videoveil.audit.people import PeopleConfig
-from videoveil.audit.registry import Trial
 from videoveil.audit.rules import Rules
-from videoveil.audit.run import Settings, audit
+from videoveil.audit.run import audit
 from videoveil.audit.scoring import question
+from videoveil.audit.settings import Settings
 from videoveil.audit.subject import BlackFrames, Stores, Subject
 from videoveil.data.records import Dataset, Item
 from videoveil.data.theatre.cast import identity

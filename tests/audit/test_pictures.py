@@ -10,7 +10,8 @@ from tests.audit import world
 from videoveil.attacks.reconstruction import ReconstructionConfig
 from videoveil.audit import pictures, registry
 from videoveil.audit.rules import Rules
-from videoveil.audit.run import Pictures, Settings, audit
+from videoveil.audit.run import audit
+from videoveil.audit.settings import Pictures, Settings
 from videoveil.audit.subject import BlackFrames, Subject
 from videoveil.data.records import Dataset
 

@@ -7,8 +7,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
+from videoveil.audit.participant import Participant
 from videoveil.audit.plan import RESERVE, SCORING, LeftOut, Plan, choose, cost
-from videoveil.audit.registry import Participant
 
 
 def somebody(name: str, role: Any = "attack", question: str = "q", strength: float = 0.5) -> Participant:

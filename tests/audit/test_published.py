@@ -23,7 +23,8 @@ from videoveil.anonymizers.obfuscate.base import Classical
 from videoveil.audit import registry
 from videoveil.audit.published import publish
 from videoveil.audit.rules import Rules
-from videoveil.audit.run import Settings, audit
+from videoveil.audit.run import audit
+from videoveil.audit.settings import Settings
 from videoveil.audit.subject import Stores, Subject, open_anonymizer
 from videoveil.data.records import Dataset, Item
 from videoveil.media.reader import open_video

@@ -9,7 +9,6 @@ from torch import nn
 
 from videoveil import devices
 from videoveil.audit.plan import SCORING, cost
-from videoveil.audit.registry import Trial
 from videoveil.audit.stopwatch import Stopwatch
 from videoveil.training.supervised import Batch, Batches, Enough, Loop, Schedule, cross_entropy
 
@@ -106,14 +105,3 @@ def test_what_half_trained_networks_say_is_never_an_answer() -> None:
     assert found is None
     assert seconds > 0
     assert SCORING > 1
-
-
-def test_a_trial_scores_unless_it_was_cut_short() -> None:
-    for watch, cut in ((None, False), (Stopwatch(), False), (Stopwatch(), True)):
-        trial = Trial(None, None, "raw", 0, progress=watch)  # type: ignore[arg-type]
-        if cut and watch is not None:
-            watch.cut_off = 3.0
-            with pytest.raises(Enough):
-                trial.learnt()
-        else:
-            trial.learnt()

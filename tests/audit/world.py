@@ -13,9 +13,9 @@ from tests.media.make import encode
 from videoveil.attacks.linear import LinearAttacker
 from videoveil.audit import grid, registry, utilities
 from videoveil.audit.grid import GridConfig
-from videoveil.audit.registry import Answers, Trial
+from videoveil.audit.participant import Answers, Participant, Trial
 from videoveil.audit.rules import Rules
-from videoveil.audit.run import Settings
+from videoveil.audit.settings import Settings
 from videoveil.data.records import Dataset, FrameSpan, Item, Segment
 from videoveil.tasks.action.metrics import Prior
 from videoveil.tasks.targets import Targets
@@ -122,7 +122,7 @@ def recognise(trial: Trial, config: GridConfig) -> Answers:
     return {"linear": utilities.of_probabilities(said, items, truth, Prior((0.5, 0.5)))}
 
 
-RECOGNISER = registry.Participant(
+RECOGNISER = Participant(
     "recogniser",
     "recognises actions from a grid of colours",
     registry.ACTIONS,
@@ -135,7 +135,7 @@ RECOGNISER = registry.Participant(
 )
 
 
-def learner() -> registry.Participant:
+def learner() -> Participant:
     """The grid again, in the place of a network that learns from pictures."""
     (own,) = registry.named(("grid",), {"grid": GRID})
     return replace(own, name="network", learns=True)

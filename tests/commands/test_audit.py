@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 from tests.anonymizers.obfuscate import tiny_onnx
 from tests.audit import world
 from videoveil.audit import registry
-from videoveil.audit.run import Result
+from videoveil.audit.conclusions import Result
 from videoveil.audit.scoring import Question, Verdict
 from videoveil.commands import audit as command
 from videoveil.commands.audit import audit

@@ -1,7 +1,6 @@
 """Who takes part when time is short: everybody is tried for a moment, then those that find most per minute are taken.
 
-A plan is written down. A killed audit goes on with its own, and the same audit on the same machine finds it again, so
-that a clock which runs a little differently does not change what is measured.
+When they are tried, and where a plan is written down, is in `reckoning`.
 """
 
 from __future__ import annotations
@@ -10,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from videoveil.audit.registry import Answers, Participant
+from videoveil.audit.participant import Answers, Participant
 from videoveil.audit.stopwatch import TRYING, Stopwatch
 from videoveil.tasks.base import Progress
 from videoveil.training.supervised import Enough

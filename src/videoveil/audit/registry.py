@@ -1,291 +1,32 @@
 """Everybody who takes part in an audit, by name: attackers and utilities. A new one is a line here.
 
+What each does is in `trials`, how it learns in `configurations`, what it needs of the data in `needs`.
+
 `strength` is what an attacker is expected to find in raw videos, as a share of everything above chance, measured on
 twins; with a budget those that find most per minute are taken first. It decides nothing else.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, is_dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
-from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
-from videoveil.attacks.attributes import AttackConfig, AttributeAttack
-from videoveil.attacks.frames import ClipAttack, ClipConfig, FrameAttack, FrameConfig
-from videoveil.attacks.gait import GALLERY, PROBE, GaitAttack, GaitConfig
-from videoveil.attacks.identity import IdentityAttack, IdentityConfig
-from videoveil.attacks.inversion import InversionAttack, InversionConfig
+from videoveil.attacks.attributes import AttackConfig
+from videoveil.attacks.gait import GaitConfig
+from videoveil.attacks.identity import IdentityConfig
+from videoveil.attacks.inversion import InversionConfig
 from videoveil.attacks.membership import MembershipConfig
 from videoveil.attacks.off_the_shelf import Named
-from videoveil.attacks.pooling import with_videos
-from videoveil.attacks.reconstruction import ReconstructionAttack, ReconstructionConfig
-from videoveil.audit import grid, members, needs, people, utilities
-from videoveil.audit.stopwatch import Stopwatch
-from videoveil.audit.subject import ALL, DENSE, WHICH, Stores, Subject, Which
+from videoveil.audit import configurations, grid, members, needs, people, trials
+from videoveil.audit.configurations import Configuration
+from videoveil.audit.participant import Participant
+from videoveil.audit.subject import DENSE
 from videoveil.errors import UsageError
-from videoveil.media.transforms import AROUND
-from videoveil.tasks.action.network import NetworkConfig
 from videoveil.tasks.action.probe import ProbeConfig
-from videoveil.tasks.base import Clips, Features, Progress, Role
 from videoveil.tasks.detection import small as small_detector
-from videoveil.tasks.mgfn import MGFNConfig
 from videoveil.tasks.mgfn import small as small_mgfn
-from videoveil.tasks.outcomes import Outcome
-from videoveil.tasks.tridet import TriDetConfig
-
-Answers = dict[str, Outcome]
-
-
-@dataclass(frozen=True)
-class Trial:
-    """One training of one participant: on which side, with which seed."""
-
-    subject: Subject
-    stores: Stores
-    which: Which
-    seed: int
-    device: str = "auto"
-    progress: Progress | None = None
-    model: Path | None = None  # where what was learnt is kept, if somebody wants to see it; None: nowhere
-
-    def clips(self, split: str, which: Which | None = None) -> Clips:
-        shown = self.subject.side(which or self.which).clips
-        if shown is None:
-            raise UsageError("audit: this side has features, no pictures")
-        return shown.with_split(split or None)
-
-    def learnt(self) -> None:
-        """To be said between learning and scoring: who only asks how long it takes has seen enough."""
-        if isinstance(self.progress, Stopwatch):
-            self.progress.learnt()
-
-    def features(self, split: str, which: Which | None = None, grid: str = ALL) -> Features:
-        return self.stores.features(which or self.which, split or None, grid)
-
-
-@dataclass(frozen=True)
-class Participant:
-    """An attacker or a utility. `why_not` says why it cannot take part; empty where it can."""
-
-    name: str
-    words: str  # for people who do not train networks
-    question: str  # what it wants to know; participants with the same question are compared
-    role: Role
-    reads: Literal["clips", "features", "either"]  # "either": whatever the anonymizer gives out
-    strength: float
-    run: Callable[[Trial, Any], Answers]
-    config: Callable[[bool], Any]  # whether there is a GPU → its settings
-    why_not: Callable[[Subject], str]
-    judged: bool = True
-    sides: tuple[Which, ...] = WHICH  # without a raw side it is a risk by itself, compared with nothing
-    grid: str = ALL  # the clips whose features it reads
-    learns: bool = (
-        False  # a network that learns from the pictures themselves: a frozen encoder misses what it finds
-    )
-
-    def excuse(self, subject: Subject, stores: Stores) -> str:
-        if self.reads == "clips" and subject.anonymized.clips is None:
-            return "only features leave this anonymizer; there are no pictures to look at"
-        if self.reads == "features" and (reason := stores.why_not()):
-            return reason
-        return self.why_not(subject)
-
-    def settings(self, gpu: bool) -> dict[str, Any]:
-        """For config.yaml and for the names of results."""
-        config = self.config(gpu)
-        return asdict(config) if is_dataclass(config) and not isinstance(config, type) else {}
-
-
-# --- what they do -------------------------------------------------------------------------------------------
-
-
-def _on_features(trial: Trial, config: AttackConfig) -> Answers:
-    raw = trial.features(trial.subject.train, "raw") if config.knowledge == "raw" else None
-    task = AttributeAttack(config, trial.subject.labels, raw=raw)
-    fitted = task.fit(
-        trial.features(trial.subject.train), seed=trial.seed, device="cpu", progress=trial.progress
-    )
-    trial.learnt()
-    return with_videos(fitted.outcomes(trial.features(trial.subject.test)))
-
-
-def _on_pictures(trial: Trial, config: Any) -> Answers:
-    kind: Any = FrameAttack if isinstance(config, FrameConfig) else ClipAttack
-    raw = trial.clips(trial.subject.train, "raw")
-    fitted = kind(config, trial.subject.labels, raw=raw).fit(
-        trial.clips(trial.subject.train), seed=trial.seed, device=trial.device, progress=trial.progress
-    )
-    trial.learnt()
-    return with_videos(fitted.outcomes(trial.clips(trial.subject.test)))
-
-
-def _by_identity(trial: Trial, config: IdentityConfig) -> Answers:
-    """People in published videos, by published videos of theirs and by raw ones."""
-    task = IdentityAttack(config, raw=trial.clips("", "raw"))
-    fitted = task.fit(
-        trial.clips(trial.subject.train), seed=trial.seed, device=trial.device, progress=trial.progress
-    )
-    trial.learnt()
-    return fitted.outcomes(trial.clips(trial.subject.test))
-
-
-def _by_identity_in_features(trial: Trial, config: IdentityConfig) -> Answers:
-    task = IdentityAttack(config, raw=trial.features("", "raw"))
-    fitted = task.fit(
-        trial.features(trial.subject.train), seed=trial.seed, device="cpu", progress=trial.progress
-    )
-    trial.learnt()
-    return fitted.outcomes(trial.features(trial.subject.test))
-
-
-def _by_reconstruction(trial: Trial, config: ReconstructionConfig) -> Answers:
-    """A network learns to draw raw frames from published ones; others look at what it draws.
-
-    Of raw videos there is nothing to reconstruct: the published frame is the raw one, at any number of decibels.
-    People are looked for only where enough of them are named.
-    """
-    config = replace(config, identity=config.identity and not needs.people(trial.subject))
-    task = ReconstructionAttack(config, trial.subject.labels, raw=trial.clips("", "raw"))
-    fitted = task.fit(
-        trial.clips(trial.subject.train), seed=trial.seed, device=trial.device, progress=trial.progress
-    )
-    trial.learnt()
-    if trial.model is not None:
-        fitted.save(trial.model)
-    return with_videos(fitted.outcomes(trial.clips(trial.subject.test)))
-
-
-def _by_inversion(trial: Trial, config: InversionConfig) -> Answers:
-    """A network learns to draw frames from features; others look at what it draws."""
-    task = InversionAttack(config, trial.subject.labels, trial.subject.dataset)
-    fitted = task.fit(
-        trial.features(trial.subject.train), seed=trial.seed, device=trial.device, progress=trial.progress
-    )
-    trial.learnt()
-    return with_videos(fitted.outcomes(trial.features(trial.subject.test)))
-
-
-def _on_grid(trial: Trial, config: grid.GridConfig) -> Answers:
-    sides = trial.clips(trial.subject.train), trial.clips(trial.subject.test)
-    return grid.attack(
-        *sides, trial.subject.labels, config, seed=trial.seed, device=trial.device, progress=trial.progress
-    )
-
-
-def _by_gait(trial: Trial, config: GaitConfig) -> Answers:
-    fitted = GaitAttack(config).fit(
-        trial.features(GALLERY), seed=trial.seed, device="cpu", progress=trial.progress
-    )
-    return fitted.outcomes(trial.features(PROBE))
-
-
-def _probe(trial: Trial, config: ProbeConfig) -> Answers:
-    sides = trial.features(trial.subject.train), trial.features(trial.subject.test)
-    return {"linear": utilities.probe(*sides, config, seed=trial.seed, progress=trial.progress)}
-
-
-def _network(trial: Trial, config: NetworkConfig) -> Answers:
-    sides = trial.clips(trial.subject.train), trial.clips(trial.subject.test)
-    found = utilities.network(*sides, config, seed=trial.seed, device=trial.device, progress=trial.progress)
-    return {config.encoder: found}
-
-
-def _anomalies(trial: Trial, config: MGFNConfig) -> Answers:
-    sides = trial.features(trial.subject.train), trial.features(trial.subject.test)
-    found = utilities.anomalies(*sides, config, seed=trial.seed, device=trial.device, progress=trial.progress)
-    return {"mgfn": found}
-
-
-def _detection(trial: Trial, config: TriDetConfig) -> Answers:
-    train, test = (trial.features(split, grid=DENSE) for split in (trial.subject.train, trial.subject.test))
-    found = utilities.detection(
-        train, test, config, seed=trial.seed, device=trial.device, progress=trial.progress
-    )
-    return {"tridet": found}
-
-
-def _members(trial: Trial, config: MembershipConfig) -> Answers:
-    latent = trial.subject.anonymized.latent is not None
-    published = trial.features("") if latent else trial.subject.side(trial.which).on_the_fly
-    raw = trial.features("", "raw") if latent else None
-    return members.answers(trial.subject, published, raw, config, seed=trial.seed, device=trial.device)
-
-
-def _detectors(trial: Trial, config: people.PeopleConfig, brought: tuple[Named, ...] = ()) -> Answers:
-    test, raw = trial.clips(trial.subject.test), trial.clips("", "raw")
-    return people.found(test, raw, config, brought, seed=trial.seed, device=trial.device)
-
-
-# --- how they learn -----------------------------------------------------------------------------------------
-
-
-def _learning(gpu: bool) -> dict[str, Any]:
-    """Sizes that suit two cores, or a GPU."""
-    if gpu:
-        return {"size": 112, "batch": 32, "precision": "bf16-mixed", "checkpoint_every": 1000}
-    return {"size": 64, "batch": 16, "checkpoint_every": 1000}
-
-
-# how attackers on pictures see them: up to the edges, where something raw may have been left
-LEARN, LOOK = "ted-spad-weak", AROUND
-
-
-def _frames(gpu: bool) -> FrameConfig:
-    return FrameConfig(
-        networks=("resnet.18", "tiny@own") if gpu else ("tiny@own",),
-        augment=LEARN,
-        test=LOOK,
-        per_video=4 if gpu else 2,
-        epochs=20 if gpu else 10,
-        **_learning(gpu),
-    )
-
-
-def _clips(gpu: bool) -> ClipConfig:
-    return ClipConfig(
-        networks=("r3d.18", "tiny@own") if gpu else ("tiny@own",),
-        augment=LEARN,
-        test=LOOK,
-        per_video=2 if gpu else 1,
-        epochs=20 if gpu else 16,
-        **_learning(gpu),
-    )
-
-
-def _reconstruction(gpu: bool) -> ReconstructionConfig:
-    own = {name: value for name, value in _learning(gpu).items() if name != "batch"}
-    return ReconstructionConfig(
-        augment=LEARN,
-        test=LOOK,
-        width=32 if gpu else 8,
-        epochs=30 if gpu else 8,
-        network_epochs=15 if gpu else 8,
-        identity=True,
-        **own,
-    )
-
-
-def _identity(gpu: bool) -> IdentityConfig:
-    return IdentityConfig(augment=LEARN, test=LOOK, epochs=20 if gpu else 10, **_learning(gpu))
-
-
-def _action_network(gpu: bool) -> NetworkConfig:
-    return NetworkConfig(
-        encoder="tiny",
-        augment="ted-spad-weak",
-        clips=5,
-        epochs=30 if gpu else 12,
-        learning_rate=2e-3,
-        warmup_epochs=1,
-        **_learning(gpu),
-    )
-
-
-def _same(config: Any) -> Callable[[bool], Any]:
-    return lambda gpu: config
-
 
 ATTRIBUTES, IDENTITY, GAIT = "private attributes", "who it is", "who is walking"
 ACTIONS, ANOMALIES, DETECTION = "actions", "unusual events", "when actions happen"
@@ -312,8 +53,8 @@ PARTICIPANTS = (
         "utility",
         "features",
         0.8,
-        _probe,
-        _same(ProbeConfig()),
+        trials.probe,
+        configurations.same(ProbeConfig()),
         needs.actions,
     ),
     Participant(
@@ -323,8 +64,8 @@ PARTICIPANTS = (
         "utility",
         "clips",
         0.8,
-        _network,
-        _action_network,
+        trials.network,
+        configurations.action_network,
         needs.actions,
     ),
     Participant(
@@ -334,8 +75,8 @@ PARTICIPANTS = (
         "utility",
         "features",
         0.6,
-        _anomalies,
-        _same(small_mgfn()),
+        trials.anomalies,
+        configurations.same(small_mgfn()),
         needs.anomalies,
     ),
     Participant(
@@ -345,8 +86,8 @@ PARTICIPANTS = (
         "utility",
         "features",
         0.5,
-        _detection,
-        _same(small_detector()),
+        trials.detection,
+        configurations.same(small_detector()),
         needs.segments,
         grid=DENSE,
     ),
@@ -357,8 +98,8 @@ PARTICIPANTS = (
         "attack",
         "features",
         0.6,
-        _on_features,
-        _same(AttackConfig(input="static")),
+        trials.on_features,
+        configurations.same(AttackConfig(input="static")),
         needs.attributes,
     ),
     Participant(
@@ -368,8 +109,8 @@ PARTICIPANTS = (
         "attack",
         "features",
         0.6,
-        _on_features,
-        _same(AttackConfig(input="clip")),
+        trials.on_features,
+        configurations.same(AttackConfig(input="clip")),
         needs.attributes,
     ),
     Participant(
@@ -379,8 +120,8 @@ PARTICIPANTS = (
         "attack",
         "features",
         0.3,
-        _on_features,
-        _same(AttackConfig(input="static", knowledge="raw")),
+        trials.on_features,
+        configurations.same(AttackConfig(input="static", knowledge="raw")),
         needs.attributes,
     ),
     Participant(
@@ -390,8 +131,8 @@ PARTICIPANTS = (
         "attack",
         "features",
         0.3,
-        _on_features,
-        _same(AttackConfig(input="clip", knowledge="raw")),
+        trials.on_features,
+        configurations.same(AttackConfig(input="clip", knowledge="raw")),
         needs.attributes,
     ),
     Participant(
@@ -401,8 +142,8 @@ PARTICIPANTS = (
         "attack",
         "clips",
         0.3,
-        _on_grid,
-        _same(grid.GridConfig()),
+        trials.on_grid,
+        configurations.same(grid.GridConfig()),
         needs.attributes,
     ),
     Participant(
@@ -412,8 +153,8 @@ PARTICIPANTS = (
         "attack",
         "clips",
         0.7,
-        _on_pictures,
-        _frames,
+        trials.on_pictures,
+        configurations.frames,
         needs.attributes,
         learns=True,
     ),
@@ -424,8 +165,8 @@ PARTICIPANTS = (
         "attack",
         "clips",
         0.7,
-        _on_pictures,
-        _clips,
+        trials.on_pictures,
+        configurations.clips,
         needs.attributes,
         learns=True,
     ),
@@ -436,8 +177,8 @@ PARTICIPANTS = (
         "attack",
         "clips",
         0.4,
-        _on_pictures,
-        lambda gpu: replace(_frames(gpu), knowledge="raw"),
+        trials.on_pictures,
+        configurations.knowing("raw", configurations.frames),
         needs.attributes,
     ),
     Participant(
@@ -447,8 +188,8 @@ PARTICIPANTS = (
         "attack",
         "clips",
         0.4,
-        _on_pictures,
-        lambda gpu: replace(_clips(gpu), knowledge="raw"),
+        trials.on_pictures,
+        configurations.knowing("raw", configurations.clips),
         needs.attributes,
     ),
     Participant(
@@ -458,8 +199,8 @@ PARTICIPANTS = (
         "attack",
         "clips",
         0.7,
-        _on_pictures,
-        lambda gpu: replace(_frames(gpu), knowledge="fine-tuned"),
+        trials.on_pictures,
+        configurations.knowing("fine-tuned", configurations.frames),
         needs.attributes,
         learns=True,
     ),
@@ -470,8 +211,8 @@ PARTICIPANTS = (
         "attack",
         "clips",
         0.7,
-        _on_pictures,
-        lambda gpu: replace(_clips(gpu), knowledge="fine-tuned"),
+        trials.on_pictures,
+        configurations.knowing("fine-tuned", configurations.clips),
         needs.attributes,
         learns=True,
     ),
@@ -482,8 +223,8 @@ PARTICIPANTS = (
         "attack",
         "clips",
         0.5,
-        _by_reconstruction,
-        _reconstruction,
+        trials.by_reconstruction,
+        configurations.reconstruction,
         needs.attributes,
         learns=True,
     ),
@@ -494,8 +235,8 @@ PARTICIPANTS = (
         "attack",
         "features",
         0.3,
-        _by_inversion,
-        _same(InversionConfig()),
+        trials.by_inversion,
+        configurations.same(InversionConfig()),
         needs.attributes,
     ),
     Participant(
@@ -505,8 +246,8 @@ PARTICIPANTS = (
         "attack",
         "features",
         0.6,
-        _by_identity_in_features,
-        _same(IdentityConfig()),
+        trials.by_identity_in_features,
+        configurations.same(IdentityConfig()),
         needs.people,
     ),
     Participant(
@@ -516,8 +257,8 @@ PARTICIPANTS = (
         "attack",
         "clips",
         0.7,
-        _by_identity,
-        _identity,
+        trials.by_identity,
+        configurations.identity,
         needs.people,
         learns=True,
     ),
@@ -528,8 +269,8 @@ PARTICIPANTS = (
         "attack",
         "features",
         0.7,
-        _by_gait,
-        _same(GaitConfig()),
+        trials.by_gait,
+        configurations.same(GaitConfig()),
         needs.gait,
     ),
     Participant(
@@ -539,8 +280,8 @@ PARTICIPANTS = (
         "attack",
         "clips",
         0.2,
-        _detectors,
-        _same(people.PeopleConfig()),
+        trials.detectors,
+        configurations.same(people.PeopleConfig()),
         needs.nothing,
         judged=False,
     ),
@@ -551,8 +292,8 @@ PARTICIPANTS = (
         "attack",
         "either",
         0.2,
-        _members,
-        _same(MembershipConfig()),
+        trials.membership,
+        configurations.same(MembershipConfig()),
         members.why_not,
         judged=False,
         sides=("anonymized",),
@@ -570,14 +311,7 @@ def named(names: tuple[str, ...] = (), changes: Mapping[str, Any] | None = None)
 
 
 def _changed(one: Participant, config: Any) -> Participant:
-    if config is None:
-        return one
-    fields = {name: getattr(one, name) for name in one.__dataclass_fields__}
-    return Participant(**{**fields, "config": partial(_given, config)})
-
-
-def _given(config: Any, gpu: bool) -> Any:
-    return config
+    return one if config is None else replace(one, config=configurations.same(config))
 
 
 def with_detectors(participants: tuple[Participant, ...], asked: Sequence[str]) -> tuple[Participant, ...]:
@@ -601,10 +335,10 @@ def _equipped(one: Participant, brought: tuple[Named, ...]) -> Participant:
     return replace(
         one,
         words=f"looks for people with detectors that were trained elsewhere, on other pictures: {people.OWN}, {names}",
-        run=partial(_detectors, brought=brought),
+        run=partial(trials.detectors, brought=brought),
         config=partial(_with_shelf, one.config, shelf),
     )
 
 
-def _with_shelf(config: Callable[[bool], Any], shelf: tuple[people.Brought, ...], gpu: bool) -> Any:
+def _with_shelf(config: Configuration, shelf: tuple[people.Brought, ...], gpu: bool) -> Any:
     return replace(config(gpu), brought=shelf)

@@ -18,7 +18,7 @@ from videoveil.commands.terminal import options, print_json
 from videoveil.errors import UsageError
 
 if TYPE_CHECKING:
-    from videoveil.audit.run import Result
+    from videoveil.audit.conclusions import Result
     from videoveil.audit.scoring import Question
     from videoveil.audit.subject import Subject
 
@@ -82,8 +82,8 @@ def audit(
     """Attack what an anonymizer gives out, measure what it is still good for, and write a report into OUT."""
     from videoveil.audit import registry
     from videoveil.audit.rules import Rules
-    from videoveil.audit.run import Pictures, Settings
     from videoveil.audit.run import audit as run
+    from videoveil.audit.settings import Pictures, Settings
 
     rules = Rules(seeds=seeds, max_leakage=max_leakage, min_utility=min_utility)
     settings = Settings(

@@ -15,9 +15,11 @@ from videoveil.attacks.identity import IdentityConfig
 from videoveil.attacks.inversion import InversionConfig
 from videoveil.attacks.reconstruction import ReconstructionConfig
 from videoveil.audit import registry
-from videoveil.audit.registry import PARTICIPANTS, Trial, question_of
+from videoveil.audit.participant import Trial
+from videoveil.audit.registry import PARTICIPANTS, question_of
 from videoveil.audit.rules import Rules
-from videoveil.audit.run import Settings, audit
+from videoveil.audit.run import audit
+from videoveil.audit.settings import Settings
 from videoveil.audit.subject import WHICH, Stores, Subject, Untouched
 from videoveil.data.records import Dataset
 from videoveil.tasks.action.network import NetworkConfig

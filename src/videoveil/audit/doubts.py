@@ -1,0 +1,61 @@
+"""What nobody asked, or nobody could have found, holds PASS back: from a failure to look nothing follows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from videoveil.audit import registry, scoring
+from videoveil.audit.case import Case
+from videoveil.audit.plan import LeftOut
+from videoveil.audit.scoring import Question
+
+
+def doubted(case: Case, made: Question) -> Question:
+    """A question about pictures that passes, but not on the word of frozen features alone.
+
+    Nor because nobody else was asked: `--only` chooses who takes part, not what would have to be known. A network
+    that hardly finds anything in raw pictures is no witness either, where others find much in them.
+    """
+    if made.role != "attack" or made.verdict != "PASS" or case.subject.anonymized.clips is None:
+        return made
+    known = {one.name: one for one in (*registry.PARTICIPANTS, *case.settings.participants)}
+    networks = {name: one for name, one in known.items() if one.learns}
+    if not any(one.reads == "features" for one in known.values() if one.question == made.name):
+        return made
+    if scoring.witnesses(made, set(networks)):
+        return made
+    learners = sorted(
+        name
+        for name, one in networks.items()
+        if one.question == made.name and not one.excuse(case.subject, case.stores)
+    )
+    if learners:
+        why = (
+            "no network that learns from the pictures themselves found at least half of what others found in raw "
+            f"ones, and what it would find is not known ({', '.join(learners)}: see who was left out; a larger "
+            "budget asks them)"
+        )
+    else:
+        why = (
+            "nobody here learns from the pictures themselves to answer it, and features are of the middle of a "
+            "picture: what else is there is not known"
+        )
+    return replace(made, verdict="NOT MEASURABLE", reason=f"{made.reason}; but {why}")
+
+
+def unanswered(case: Case, questions: Sequence[Question], left_out: Sequence[LeftOut]) -> list[Question]:
+    """Questions of participants that nobody who took part could answer."""
+    answered = {one.name for one in questions}
+    reasons = {one.name: f"{one.name}: {one.reason}" for one in left_out}
+    found: dict[str, Question] = {}
+    for one in case.settings.participants:
+        if not one.judged or one.question in answered:
+            continue
+        cannot = one.excuse(case.subject, case.stores)
+        why = cannot or reasons.get(one.name, "nobody answered it")
+        known = found.get(one.question)
+        # that it could have been asked counts for more than that one participant could not
+        if known is None or (not known.possible and not cannot):
+            found[one.question] = Question(one.question, one.role, "", (), reason=why, possible=not cannot)
+    return list(found.values())

@@ -1,0 +1,25 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.audit import world
+from videoveil.audit.case import Case
+from videoveil.audit.subject import BlackFrames, Subject, Untouched
+from videoveil.data.records import Dataset
+from videoveil.errors import UsageError
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
+    return world.dataset(tmp_path_factory.mktemp("videos"))
+
+
+def test_a_folder_of_another_audit_is_refused(data: Dataset, tmp_path: Path) -> None:
+    Case.of(Subject.of(data, Untouched()), tmp_path / "out", world.settings()).claim()
+    Case.of(Subject.of(data, Untouched()), tmp_path / "out", world.settings()).claim()  # the same goes on
+    for anonymizer, changes in ((BlackFrames(), {}), (Untouched(), {"seed": 1})):
+        other = Case.of(Subject.of(data, anonymizer), tmp_path / "out", world.settings(**changes))
+        with pytest.raises(UsageError, match="something else"):
+            other.claim()
