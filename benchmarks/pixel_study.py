@@ -512,7 +512,7 @@ def strips(study: Study, destination: Path) -> None:
     made = [study.job(job.seed, "", row) for row in study.chosen]
     ready = [one for one in made if (one.place / "ready").is_file() or painter(one) or model(one.row)]
     shown = {model(one.row) or one.row: published(one, item, images) for one in ready}
-    progression(images, shown, every=3).write(destination)
+    progression(images, shown, every=4).write(destination)
 
 
 def published(job: Job, item: Any, images: Any) -> Any:

@@ -2,14 +2,17 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+import videoveil
 from tests.audit import world
 from videoveil.attacks.attributes import AttackConfig
-from videoveil.audit import registry
+from videoveil.audit import kept, registry
+from videoveil.audit.case import Case
 from videoveil.audit.run import audit
-from videoveil.audit.subject import BlackFrames, Subject, open_anonymizer
+from videoveil.audit.subject import BlackFrames, Subject, Untouched, Which, open_anonymizer
 from videoveil.data.records import Dataset
 
 
@@ -22,6 +25,27 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
 def nameless(data: Dataset) -> Dataset:
     """The same videos, of which nobody says who is in them."""
     return replace(data, items=tuple(replace(item, subject=None) for item in data.items))
+
+
+@pytest.mark.parametrize(
+    ("reads", "which", "name"),
+    [
+        ("clips", "raw", "cache/results/recogniser-raw-3-8ffa77d47b9ea41b.npz"),
+        ("clips", "anonymized", "out/results/recogniser-anonymized-3-1a5314c0c6a6dc56.npz"),
+        ("features", "raw", "cache/results/recogniser-raw-3-32bf6f76cfc71a81.npz"),
+        ("features", "anonymized", "out/results/recogniser-anonymized-3-8b7ed0dc6af016b7.npz"),
+    ],
+)
+def test_results_have_the_names_that_they_always_had(
+    reads: Any, which: Which, name: str, data: Dataset, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Under other names nothing would be found again; whoever means that changes ANSWERS."""
+    monkeypatch.setattr(videoveil, "__version__", "0")
+    subject, sides = Subject.of(data, Untouched()), {"raw": "one", "anonymized": "other"}
+    case = Case.of(subject, Path("out"), world.settings(), Path("cache"))
+    case = replace(case, data="data", sides=sides, features="features")
+    one = replace(world.RECOGNISER, config=lambda gpu: None, reads=reads)
+    assert kept.file(case, one, which, 3) == Path(name)
 
 
 def test_what_other_audits_left_in_the_cache_changes_nothing(data: Dataset, tmp_path: Path) -> None:
