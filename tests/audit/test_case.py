@@ -6,6 +6,7 @@ import pytest
 
 from tests.audit import world
 from videoveil.audit.case import Case
+from videoveil.audit.run import audit
 from videoveil.audit.subject import BlackFrames, Subject, Untouched
 from videoveil.data.records import Dataset
 from videoveil.errors import UsageError
@@ -23,3 +24,5 @@ def test_a_folder_of_another_audit_is_refused(data: Dataset, tmp_path: Path) -> 
         other = Case.of(Subject.of(data, anonymizer), tmp_path / "out", world.settings(**changes))
         with pytest.raises(UsageError, match="something else"):
             other.claim()
+        with pytest.raises(UsageError, match="something else"):
+            audit(other.subject, other.out, other.settings)
