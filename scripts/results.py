@@ -94,6 +94,11 @@ KEEP = {
     "keep 1/16": "keep 1/16",
     "erase both 1/8": "`veil-erase`: erase both 1/8",
 }
+AGAIN = {
+    **RAW,
+    "keep 1/8": "`veil`: keep 1/8",
+    **{name: name for name in ("SPLAVU, action", "rank 32", "residual", "erase static")},
+}
 SIX = {**RAW, "keep 1/8": "`veil`, six seeds"}
 LATENT = {
     **RAW,
@@ -315,6 +320,7 @@ TABLES = {
     "latent-more": Table("latent.md", "latent-more-twins", _latent, {}),
     "latent-keep": Table("latent.md", "latent-keep-twins", _latent, KEEP),
     "latent-adversaries": Table("latent.md", "latent-adversaries-twins", _latent, {}),
+    "latent-again": Table("latent.md", "latent-again-twins", _latent, AGAIN),
     "latent-six": Table("latent.md", "latent-six-twins", _latent, SIX),
     "latent-videos": Table("latent.md", "latent-six-twins", _whole_videos, SIX),
     "latent-unseen": Table("latent.md", "latent-unseen-twins", _unseen, {}),

@@ -12,11 +12,6 @@ from videoveil.data.records import Dataset
 from videoveil.errors import UsageError
 
 
-@pytest.fixture(scope="module")
-def data(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
-    return world.dataset(tmp_path_factory.mktemp("videos"))
-
-
 def test_a_folder_of_another_audit_is_refused(data: Dataset, tmp_path: Path) -> None:
     Case.of(Subject.of(data, Untouched()), tmp_path / "out", world.settings()).claim()
     Case.of(Subject.of(data, Untouched()), tmp_path / "out", world.settings()).claim()  # the same goes on

@@ -3,8 +3,6 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-import pytest
-
 from tests.audit import world
 from videoveil.audit.case import Case
 from videoveil.audit.doubts import doubted
@@ -13,16 +11,6 @@ from videoveil.audit.scoring import Question
 from videoveil.audit.subject import BlackFrames, Subject
 from videoveil.data.records import Dataset
 from videoveil.errors import UsageError
-
-
-@pytest.fixture(scope="module")
-def data(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
-    return world.dataset(tmp_path_factory.mktemp("videos"))
-
-
-@pytest.fixture(scope="module")
-def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("cache")
 
 
 def test_pictures_do_not_pass_where_no_network_that_learns_from_them_took_part(

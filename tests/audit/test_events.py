@@ -47,11 +47,6 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
 
 
 @pytest.fixture(scope="module")
-def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("cache")
-
-
-@pytest.fixture(scope="module")
 def black(data: Dataset, cache: Path, tmp_path_factory: pytest.TempPathFactory) -> Result:
     out = tmp_path_factory.mktemp("out")
     return audit(Subject.of(data, BlackFrames()), out, asked("anomaly"), cache=cache)

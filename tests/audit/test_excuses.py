@@ -3,8 +3,6 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-import pytest
-
 from tests.audit import world
 from videoveil.audit.excuses import without_folders
 from videoveil.audit.participant import Trial
@@ -12,17 +10,6 @@ from videoveil.audit.run import audit
 from videoveil.audit.subject import BlackFrames, Subject
 from videoveil.data.records import Dataset
 from videoveil.errors import BadItems
-
-
-@pytest.fixture(scope="module")
-def data(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
-    return world.dataset(tmp_path_factory.mktemp("videos"))
-
-
-@pytest.fixture(scope="module")
-def nameless(data: Dataset) -> Dataset:
-    """The same videos, of which nobody says who is in them."""
-    return replace(data, items=tuple(replace(item, subject=None) for item in data.items))
 
 
 def test_another_folder_gives_the_same_bytes_also_where_an_error_names_its_own(

@@ -16,17 +16,6 @@ from videoveil.audit.subject import BlackFrames, Subject, Untouched, Which, open
 from videoveil.data.records import Dataset
 
 
-@pytest.fixture(scope="module")
-def data(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
-    return world.dataset(tmp_path_factory.mktemp("videos"))
-
-
-@pytest.fixture(scope="module")
-def nameless(data: Dataset) -> Dataset:
-    """The same videos, of which nobody says who is in them."""
-    return replace(data, items=tuple(replace(item, subject=None) for item in data.items))
-
-
 @pytest.mark.parametrize(
     ("reads", "which", "name"),
     [

@@ -22,22 +22,6 @@ from videoveil.data.records import Dataset
 from videoveil.errors import UsageError
 
 
-@pytest.fixture(scope="module")
-def data(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
-    return world.dataset(tmp_path_factory.mktemp("videos"))
-
-
-@pytest.fixture(scope="module")
-def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("cache")
-
-
-@pytest.fixture(scope="module")
-def nameless(data: Dataset) -> Dataset:
-    """The same videos, of which nobody says who is in them."""
-    return replace(data, items=tuple(replace(item, subject=None) for item in data.items))
-
-
 def test_a_budget_picks_who_fits_names_the_others_and_is_kept(
     data: Dataset, cache: Path, tmp_path: Path
 ) -> None:
