@@ -1,6 +1,7 @@
 """Pixel anonymizers on real clips and faces: what fresh networks still see.
 
     python benchmarks/real_pixels.py DATA OUT [--rows NAME =MODEL …] [--parts NAME …] [--seeds 0] [--jobs 3]
+                                     [--missing FILE.json]
     python benchmarks/real_pixels.py DATA OUT --validate --rows candidates --parts action faces
 
 DATA holds `hmdb51-12` (12 classes of HMDB51 in the official layout, 15 frames per second), `utkface` (faces) and, for
@@ -12,7 +13,9 @@ it gives out: R3D-18 from scratch on the clips (top-1 on the test clips), and im
 which no face in a clip does: they are an easy target. Who has pairs of raw and published frames trains a UNet to draw
 the raw ones: of clips in decibels, of faces with attackers who look at what was drawn. `--validate` scores the same on
 the clips that split 1 leaves unused and on the validation part of the faces: that is where settings are chosen.
-`--limit` takes a few items only, to try the script; its numbers mean nothing.
+`--missing` does of every row only what results that were stored before lack, and of raw videos what that is held
+against; parts are done in the order in which they are named. `--limit` takes a few items only, to try the script; its
+numbers mean nothing.
 Finished parts are not done again. Every part keeps what was said of each test item; intervals are 95 % of a bootstrap
 over test items and seeds, those of shares paired by item. Writes OUT/results.json, prints Markdown.
 """
@@ -376,6 +379,17 @@ def run(jobs: Sequence[Job], count: int) -> None:
             print(future.result() if not future.exception() else f"FAILED {future.exception()!r}", flush=True)
 
 
+def lacking(
+    rows: Sequence[str], parts: Sequence[str], stored: Mapping[str, Any]
+) -> dict[str, tuple[str, ...]]:
+    """Row → the parts that stored results have no figure for; raw videos: all that some row lacks."""
+    found = {
+        row: tuple(part for part in parts if not stored.get(row, {}).get(part)) for row in rows if row != RAW
+    }
+    needed = {part for lost in found.values() for part in lost}
+    return {RAW: tuple(part for part in parts if part in needed), **found}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -388,6 +402,7 @@ def main() -> None:
         help="names; 'candidates' for what may be chosen from; =MODEL; begun in this order",
     )
     parser.add_argument("--parts", nargs="+", choices=PARTS, default=list(PARTS))
+    parser.add_argument("--missing", type=Path, help="stored results: only what they lack is done")
     parser.add_argument(
         "--validate", action="store_true", help="score what settings are chosen by, not the test items"
     )
@@ -404,7 +419,17 @@ def main() -> None:
     names = (RAW, *chosen)
     first = Job(asked.data, asked.out, RAW, 0, asked.device, asked.workers, asked.limit, tuple(asked.parts))
     first = replace(first, validate=asked.validate)
-    run([replace(first, row=name, seed=seed) for name in names for seed in asked.seeds], asked.jobs)
+    stored = json.loads(asked.missing.read_text("utf-8"))["rows"] if asked.missing else {}
+    wanted = lacking(names, asked.parts, stored)
+    run(
+        [
+            replace(first, row=n, seed=seed, parts=wanted[n])
+            for n in names
+            if wanted[n]
+            for seed in asked.seeds
+        ],
+        asked.jobs,
+    )
     text, found = table(names, asked.seeds, first)
     written = asked.out / ("validation.json" if asked.validate else "results.json")
     files.write_json(written, {"seeds": asked.seeds, "limit": asked.limit, "rows": found})

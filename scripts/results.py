@@ -97,7 +97,8 @@ KEEP = {
 AGAIN = {
     **RAW,
     "keep 1/8": "`veil`: keep 1/8",
-    **{name: name for name in ("SPLAVU, action", "rank 32", "residual", "erase static")},
+    **{name: name for name in ("SPLAVU, action", "SPLAVU, adversaries", "rank 32", "noise 1", "residual")},
+    **{name: name for name in ("erase static", "erase 1/8, adversaries")},
 }
 SIX = {**RAW, "keep 1/8": "`veil`, six seeds"}
 LATENT = {

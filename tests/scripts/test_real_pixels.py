@@ -52,3 +52,15 @@ def test_figures_stand_beside_their_chance_and_shares_do_not(
     assert set(found["kept"]) == {"value", "low", "high"}
     assert "chance" not in found["drawn"]  # decibels of which nothing is known
     assert found["drawn_faces"] is None
+
+
+def test_only_what_stored_results_lack_is_done_and_of_raw_videos_what_it_is_held_against() -> None:
+    stored = {"blacken": {"action": {"value": 0.4}, "faces": None}, "SPAct": {"action": {"value": 0.3}}}
+    found = real_pixels.lacking((RAW, "blacken", "SPAct", "VITA, told"), ("faces", "action"), stored)
+    assert found == {
+        RAW: ("faces", "action"),
+        "blacken": ("faces",),
+        "SPAct": ("faces",),
+        "VITA, told": ("faces", "action"),
+    }
+    assert real_pixels.lacking((RAW, "SPAct"), ("action",), stored) == {RAW: (), "SPAct": ()}
