@@ -28,7 +28,7 @@ import os
 import sys
 import time
 from collections.abc import Iterable, Sequence
-from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -47,7 +47,7 @@ TRAININGS = 3  # of MGFN, which now and then fails to start on so few videos
 
 @dataclass(frozen=True)
 class Job:
-    """One thing to do in a process of its own: `what` is render, fit, or the name of a score."""
+    """One thing to do in a process of its own: `what` is render, surveillance, fit, or the name of a score."""
 
     folder: Path  # of the seed
     seed: int
@@ -73,6 +73,10 @@ class Job:
     def result(self) -> Path:
         return self.place / f"{self.what}.json"
 
+    @property
+    def title(self) -> str:
+        return f"seed {self.seed} {self.row} {self.what}"
+
     def twin(self, name: str) -> Path:
         """Where the videos are."""
         return self.folder / name
@@ -92,16 +96,25 @@ def work(job: Job) -> str:
 
     torch.set_num_threads(max(1, job.workers))
     began = time.perf_counter()
-    kinds: dict[str, Any] = {"render": render, "fit": fit}
+    kinds: dict[str, Any] = {"render": render, "surveillance": surveillance, "fit": fit}
     said = kinds.get(job.what, score)(job)
-    return f"seed {job.seed} {job.row} {job.what}: {said} ({time.perf_counter() - began:.0f} s)"
+    return f"{job.title}: {said} ({time.perf_counter() - began:.0f} s)"
 
 
 def render(job: Job) -> str:
     from videoveil.data import twins
 
-    for name, size in ((ACTIONS, job.size.twin), (ANOMALIES, job.size.surveillance)):
-        twins.make(name, job.folder / name, seed=job.seed, size=size, processes=job.workers)
+    twins.make(ACTIONS, job.twin(ACTIONS), seed=job.seed, size=job.size.twin, processes=job.workers)
+    return "rendered"
+
+
+def surveillance(job: Job) -> str:
+    """The twin with anomalies, which is long and which little waits for."""
+    from videoveil.data import twins
+
+    size = job.size.surveillance
+    twins.make(ANOMALIES, job.twin(ANOMALIES), seed=job.seed, size=size, processes=job.workers)
+    files.write_json(job.result, {"size": size})
     return "rendered"
 
 
@@ -299,19 +312,18 @@ class Study:
         place = self.job(seed, "", row).place
         if entry is not None and entry.recipe is not None and not (place / "ready").is_file():
             return [self.job(seed, "fit", row)]
-        wanted = [self.job(seed, what, row) for what in self.parts(row)]
+        also = ["surveillance"] if row == RAW and "anomaly" in self.parts(row) else []
+        wanted = [self.job(seed, what, row) for what in (*also, *self.parts(row))]
         left = [job for job in wanted if not job.result.is_file()]
         return [job for job in left if self._can(job)]
 
     def _can(self, job: Job) -> bool:
         """Anomalies may need the row's action network, attackers begin with what those on raw videos learnt."""
+        raw = replace(job, row=RAW)
         if job.what == "anomaly":
-            return replace(job, what="action").result.is_file()
-        return (
-            job.what in ("action", "reconstruction")
-            or job.row == RAW
-            or replace(job, row=RAW).result.is_file()
-        )
+            needed = [replace(job, what="action"), replace(raw, what="surveillance")]
+            return all(one.result.is_file() for one in needed)
+        return job.row == RAW or job.what in ("action", "reconstruction") or raw.result.is_file()
 
     def run(self) -> int:
         """How many parts were done: rendering, trainings and scores."""
@@ -326,36 +338,44 @@ class Study:
         )
 
     def each(self, jobs: Iterable[Job]) -> int:
-        """In processes of their own, in this order; what a job makes possible comes after it. How many were done."""
+        """In processes of their own, the most urgent first; what a job makes possible joins in. How many were done."""
         failed: list[str] = []
         done = 0
         context = multiprocessing.get_context("spawn")
         with ProcessPoolExecutor(self.jobs, mp_context=context) as pool:
-            running = {pool.submit(limited, job, self.until): job for job in jobs}
-            begun = set(running.values())
-            while running:
+            running: dict[Future[str], Job] = {}
+            waiting = sorted(jobs, key=urgency)
+            begun = set(waiting)
+            while waiting or running:
+                while waiting and len(running) < self.jobs and time.time() < self.until:
+                    job = waiting.pop(0)
+                    running[pool.submit(work, job)] = job
+                if not running:
+                    print(*(f"not begun: {job.title}" for job in waiting), sep="\n", flush=True)
+                    break
                 for future in wait(running, return_when=FIRST_COMPLETED).done:
                     job = running.pop(future)
                     if error := future.exception():
-                        failed.append(f"seed {job.seed} {job.row} {job.what}: {error!r}")
-                    said = f"FAILED {failed[-1]}" if error else future.result()
-                    print(said or f"not begun: seed {job.seed} {job.row} {job.what}", flush=True)
-                    if not said or error:
+                        failed.append(f"{job.title}: {error!r}")
+                    print(f"FAILED {failed[-1]}" if error else future.result(), flush=True)
+                    if error:
                         continue
                     done += 1
                     if job.what == "fit":
                         files.write_text(job.place / "ready", "")
-                    waiting = (RAW, *self.chosen) if job.row == RAW else (job.row,)
-                    later = [j for row in waiting for j in self.missing(job.seed, row) if j not in begun]
-                    begun |= set(later)
-                    running |= {pool.submit(limited, one, self.until): one for one in later}
+                    rows = (RAW, *self.chosen) if job.row == RAW else (job.row,)
+                    later = {j for row in rows for j in self.missing(job.seed, row)} - begun
+                    begun |= later
+                    waiting = sorted([*waiting, *later], key=urgency)
         if failed:
             print("\n".join(failed), file=sys.stderr)
         return done
 
 
-def limited(job: Job, until: float) -> str:
-    return work(job) if time.time() < until else ""
+def urgency(job: Job) -> tuple[bool, int, str]:
+    """What others wait for comes first, then what takes long."""
+    long = ("surveillance", "anomaly", "fit")
+    return job.row != RAW, long.index(job.what) if job.what in long else len(long), job.title
 
 
 # --- tables -------------------------------------------------------------------------------------------------
