@@ -1,6 +1,7 @@
 """What latent anonymizers keep and what they hide, on twins: every mechanism against fresh attackers.
 
     python benchmarks/latent_study.py OUT [--seeds 20 21 22] [--jobs 2] [--variants NAME …] [--plot PNG] [--also JSON]
+    python benchmarks/latent_study.py FILE.json [--plot PNG] [--also JSON]      # shows what was measured before
 
 A seed is another cast, other films and another training. Per seed: render twins of VP-HMDB51 (actions; the leading
 person's gender, skin, age, build and hair), THUMOS14 and UCF-Crime, extract with `tiny`, make every anonymizer from the
@@ -25,6 +26,7 @@ from collections.abc import Iterable, Sequence
 from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from statistics import mean
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
@@ -364,7 +366,7 @@ def table(rows: Any) -> str:
         cells = [cell(kept(rows, variant, what), what in UTILITIES) for what in (*UTILITIES, *ATTACKS)]
         lines.append(f"| {variant} | {' | '.join(cells)} |")
     raw = ", ".join(
-        f"{what} {cell([one['value'] for one in found], True)} (guess {100 * found[0]['chance']:.1f})"
+        f"{what} {cell([one['value'] for one in found], True)} (guess {100 * mean(one['chance'] for one in found):.1f})"
         for what, found in rows[RAW].items()
     )
     return "\n".join([f"Raw: {raw}", "", *lines])
@@ -457,7 +459,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("out", type=Path)
+    parser.add_argument("out", type=Path, help="a folder; of a file with results, what is in it is shown")
     parser.add_argument("--seeds", type=int, nargs="+", default=[20, 21, 22])
     parser.add_argument("--size", default="small")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
@@ -469,6 +471,9 @@ def main() -> None:
         "--also", type=Path, nargs="+", default=[], help="stored results to be drawn with these"
     )
     asked = parser.parse_args()
+    if asked.out.is_file():
+        show(json.loads(asked.out.read_text("utf-8"))["rows"], asked.plot, asked.also)
+        return
     if unknown := [name for name in asked.variants if name not in VARIANTS and not model(name)]:
         parser.error(f"no variants {', '.join(unknown)}; there are {', '.join(VARIANTS)}, and =MODEL")
     os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -483,9 +488,14 @@ def main() -> None:
     files.write_json(
         asked.out / "results.json", {"seeds": list(asked.seeds), "size": asked.size, "rows": rows}
     )
+    show(rows, asked.plot, asked.also)
+
+
+def show(rows: Any, plot: Path | None, also: Sequence[Path]) -> None:
+    """Print the tables, and draw where a name for the picture is given."""
     print(f"{table(rows)}\n\n{whole_videos(rows)}")
-    if asked.plot:
-        draw([rows, *(json.loads(path.read_text("utf-8"))["rows"] for path in asked.also)], asked.plot)
+    if plot:
+        draw([rows, *(json.loads(path.read_text("utf-8"))["rows"] for path in also)], plot)
 
 
 if __name__ == "__main__":

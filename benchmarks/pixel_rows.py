@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -319,6 +320,7 @@ def _width(stage: StageConfig, name: str, scale: Scale) -> StageConfig:
 # RMS(x − f_A(x)) ends between .2 and .31 at these sizes: of the published .3, .5, .7 and .9 the last three never bind,
 # and gave one f_A to the bit; .15 is a leash that is felt
 BOUNDS = (0.15, 0.3, 0.5)
+UNFELT = (0.7, 0.9)  # run only where they are named
 FAST = Rates(anonymizer=3e-4, utility=3e-4, budget=3e-4)  # fewer steps than published, so larger ones
 
 
@@ -329,15 +331,22 @@ def code(name: str, *stages: StageConfig) -> PixelRecipe:
     )
 
 
+def published(recipe: PixelRecipe, scale: Scale) -> PixelRecipe:
+    return scaled(recipe, scale, rates=FAST)
+
+
+def bounded(scale: Scale, bounds: Sequence[float]) -> dict[str, Row]:
+    """The penalty-driven method with each of the bounds."""
+    return {f"penalty, B={b:g}": Row("published", published(penalty(b), scale)) for b in bounds}
+
+
+def known(scale: Scale) -> dict[str, Row]:
+    """Everything that can be asked for by name."""
+    return {**rows(scale), **bounded(scale, UNFELT), **candidates(scale)}
+
+
 def rows(scale: Scale) -> dict[str, Row]:
     """What is compared, by name."""
-
-    def published(recipe: PixelRecipe, **changes: Any) -> PixelRecipe:
-        return scaled(recipe, scale, rates=FAST, **changes)
-
-    def ours(recipe: PixelRecipe, **changes: Any) -> PixelRecipe:
-        return scaled(recipe, scale, **changes)
-
     short = scale.size // 4
     found = {
         "downsample 2×": Row("classical", code("down2", LowResolution(factor=2, up="bilinear"))),
@@ -345,18 +354,20 @@ def rows(scale: Scale) -> dict[str, Row]:
         "blacken": Row("classical", method="blacken"),
         "strong blur": Row("classical", method="strong-blur"),
         "weak blur": Row("classical", method="weak-blur"),
-        "SPAct": Row("published", published(spact()), anomaly=True),
+        "SPAct": Row("published", published(spact(), scale), anomaly=True),
         # TeD-SPAD's network with SPAct's objective: which of the two is it?
-        "SPAct, UNet++": Row("published", published(replace(spact(), stages=ted_spad().stages))),
-        "TeD-SPAD": Row("published", published(ted_spad()), anomaly=True),
-        **{f"penalty, B={b:g}": Row("published", published(penalty(b))) for b in BOUNDS},
-        "VITA, told": Row("published", published(vita()), told=True),
-        "Noisy-Features": Row("published", published(noisy_features())),
+        "SPAct, UNet++": Row("published", published(replace(spact(), stages=ted_spad().stages), scale)),
+        "TeD-SPAD": Row("published", published(ted_spad(), scale), anomaly=True),
+        **bounded(scale, BOUNDS),
+        "VITA, told": Row("published", published(vita(), scale), told=True),
+        "Noisy-Features": Row("published", published(noisy_features(), scale)),
         "grey code": Row("ours", code("grey", Grey(), LowResolution(size=short, up="bilinear"), Levels(4))),
         "veil-pixel": Row("ours", veil_pixel(), anomaly=True),
-        "veil-pixel, no attackers": Row("ours", ours(veil_pixel_plain())),
-        "veil-pixel, attackers": Row("ours", ours(veil_pixel_attackers())),
+        "veil-pixel, no attackers": Row("ours", scaled(veil_pixel_plain(), scale)),
+        "veil-pixel, attackers": Row("ours", scaled(veil_pixel_attackers(), scale)),
     }
+    if scale.name != "gpu":  # without a UNet++ that is SPAct
+        del found["SPAct, UNet++"]
     return found
 
 

@@ -31,12 +31,13 @@ from collections.abc import Iterable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from statistics import mean
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from benchmarks.intervals import interval
-from benchmarks.pixel_rows import RAW, SCALES, Row, Scale, candidates, model, rows
+from benchmarks.pixel_rows import RAW, SCALES, Row, Scale, candidates, known, model, rows
 from videoveil import files
 from videoveil.attacks.attributes import leakage
 
@@ -84,7 +85,7 @@ class Job:
 
 def entry_of(row: str, scale: Scale) -> Row:
     """A row by name; `=NAME` is an anonymizer that exists, such as one that comes with the package."""
-    return Row("ours", anomaly=True) if model(row) else {**rows(scale), **candidates(scale)}[row]
+    return Row("ours", anomaly=True) if model(row) else known(scale)[row]
 
 
 # --- what a process does ------------------------------------------------------------------------------------
@@ -396,8 +397,8 @@ def collect(study: Study) -> dict[str, dict[str, list[dict[str, Any]]]]:
 def cell(values: Sequence[float] | None, digits: int = 1) -> str:
     if not values:
         return "–"
-    mean, low, high = interval(list(values))
-    return f"{mean:.{digits}f}" + ("" if len(values) < 2 else f" [{low:.{digits}f}, {high:.{digits}f}]")
+    middle, low, high = interval(list(values))
+    return f"{middle:.{digits}f}" + ("" if len(values) < 2 else f" [{low:.{digits}f}, {high:.{digits}f}]")
 
 
 def values(found: Any, row: str, what: str) -> list[float] | None:
@@ -437,7 +438,7 @@ def table(found: Any) -> str:
             cell(values(found, row, "anomaly")),
         ]
         lines.append(f"| {row} | {' | '.join(cells)} |")
-    chances = {what: records[0]["chance"] for what, records in found[RAW].items()}
+    chances = {what: mean(one["chance"] for one in records) for what, records in found[RAW].items()}
     guess = ", ".join(f"{what} {100 * value:.1f}" for what, value in chances.items())
     return "\n".join([f"A blind guess: {guess}", "", *lines])
 
@@ -569,11 +570,10 @@ def main() -> None:
         show(stored["rows"], SCALES[stored["scale"]], asked.plot)
         return
     scale = SCALES[asked.scale]
-    known = {**rows(scale), **candidates(scale)}
     chosen = asked.rows or list(rows(scale))
     chosen = [n for word in chosen for n in (candidates(scale) if word == "candidates" else [word])]
-    if unknown := [name for name in chosen if name not in known and not model(name)]:
-        raise SystemExit(f"no rows {', '.join(unknown)}; there are {', '.join(known)}")
+    if unknown := [name for name in chosen if name not in known(scale) and not model(name)]:
+        raise SystemExit(f"no rows {', '.join(unknown)}; there are {', '.join(known(scale))}")
     study = Study(
         asked.out,
         asked.seeds,

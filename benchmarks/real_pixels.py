@@ -39,7 +39,7 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from benchmarks import intervals
+from benchmarks import intervals, pixel_rows
 from benchmarks.pixel_rows import RAW, Row, Scale, candidates, model, rows
 from benchmarks.real_data import actions, faces
 from videoveil import files
@@ -131,7 +131,7 @@ class Job:
 
 def known() -> dict[str, Row]:
     """Every row by name."""
-    return {**rows(REAL), **candidates(REAL)}
+    return pixel_rows.known(REAL)
 
 
 def work(job: Job) -> str:

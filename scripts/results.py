@@ -54,6 +54,7 @@ PIXEL = {
     "SPAct": "SPAct",
     "SPAct, UNet++": "SPAct with TeD-SPAD's network",
     "TeD-SPAD": "TeD-SPAD",
+    "penalty, B=0.15": "penalty, B = .15",
     "penalty, B=0.3": "penalty, B = .3",
     "penalty, B=0.5": "penalty, B = .5",
     "penalty, B=0.7": "penalty, B = .7",

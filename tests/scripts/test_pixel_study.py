@@ -1,0 +1,111 @@
+"""The order in which the pixel study does its parts, and what it can still show."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+
+import pytest
+from benchmarks import pixel_study
+from benchmarks.pixel_rows import RAW, SCALES, known, rows
+from benchmarks.pixel_study import Job, Study
+
+from tests.docs.pages import ROOT
+from videoveil import files
+
+ROWS = ("downsample 4×", "SPAct", "blacken")
+
+
+@pytest.fixture
+def study(tmp_path: Path) -> Study:
+    return Study(tmp_path, [5], "try", chosen=ROWS)
+
+
+def done(*jobs: Job) -> None:
+    for job in jobs:
+        files.write_json(job.result, {"value": 1.0, "chance": 0.5})
+
+
+def parts(jobs: Iterable[Job]) -> set[str]:
+    return {job.what for job in jobs}
+
+
+def test_attackers_wait_for_what_those_on_raw_videos_have_learnt(study: Study) -> None:
+    assert parts(study.missing(5, "blacken")) == {"action", "reconstruction"}
+    done(study.job(5, "frames"))
+    assert parts(study.missing(5, "blacken")) == {"action", "reconstruction", "frames"}
+
+
+def test_a_row_that_learns_is_trained_first(study: Study) -> None:
+    assert parts(study.missing(5, "SPAct")) == {"fit"}
+
+
+def test_anomalies_wait_for_their_videos_and_for_the_action_network_and_nothing_else_does(
+    study: Study,
+) -> None:
+    assert "anomaly" not in parts(study.missing(5, RAW))
+    assert "surveillance" in parts(study.missing(5, RAW))
+    done(study.job(5, "action"))
+    assert "anomaly" not in parts(study.missing(5, RAW))
+    done(study.job(5, "surveillance"))
+    assert "anomaly" in parts(study.missing(5, RAW))
+    assert "surveillance" not in parts(study.missing(5, RAW))
+
+
+def test_without_anomalies_their_videos_are_not_rendered(tmp_path: Path) -> None:
+    study = Study(tmp_path, [5], "try", chosen=ROWS, without=frozenset({"anomaly"}))
+    assert parts(study.missing(5, RAW)) == {"action", "frames", "clips", "reconstruction"}
+
+
+def test_what_others_wait_for_is_done_first_then_what_takes_long(study: Study) -> None:
+    asked = [
+        (RAW, "action"),
+        ("SPAct", "clips"),
+        ("SPAct", "fit"),
+        (RAW, "surveillance"),
+        ("SPAct", "anomaly"),
+    ]
+    ordered = sorted((study.job(5, what, row) for row, what in asked), key=pixel_study.urgency)
+    assert [(job.row, job.what) for job in ordered] == [
+        (RAW, "surveillance"),
+        (RAW, "action"),
+        ("SPAct", "anomaly"),
+        ("SPAct", "fit"),
+        ("SPAct", "clips"),
+    ]
+
+
+def test_nothing_is_begun_after_the_time_and_what_was_not_is_told(
+    study: Study, capsys: pytest.CaptureFixture[str]
+) -> None:
+    study.until = 0.0
+    assert study.each(study.missing(5, RAW)) == 0
+    assert "not begun: seed 5 raw surveillance" in capsys.readouterr().out
+
+
+def test_every_stored_row_can_still_be_drawn() -> None:
+    for name in ("pixels-twins", "shipped-pixels-twins"):
+        stored = json.loads((ROOT / "docs" / "data" / f"{name}.json").read_text("utf-8"))
+        scale = SCALES[stored["scale"]]
+        assert all(pixel_study.entry_of(row, scale) for row in stored["rows"] if row != RAW)
+
+
+def test_bounds_that_are_never_felt_run_only_by_name() -> None:
+    scale = SCALES["gpu"]
+    assert "penalty, B=0.9" not in rows(scale)
+    assert "penalty, B=0.9" in known(scale)
+
+
+def test_on_two_cores_no_row_is_there_twice() -> None:
+    """The UNet++ is too large there, and a row that differs from another by it alone would be that other one."""
+    assert "SPAct, UNet++" in rows(SCALES["gpu"])
+    assert "SPAct, UNet++" not in rows(SCALES["cpu"])
+    recipes = [one.recipe for one in rows(SCALES["cpu"]).values() if one.recipe]
+    described = [(recipe.stages, recipe.settings) for recipe in recipes]
+    assert all(one not in described[:place] for place, one in enumerate(described))
+
+
+def test_the_blind_guess_is_the_mean_over_seeds() -> None:
+    found = {RAW: {"frames": [{"value": 0.8, "chance": 0.3}, {"value": 0.8, "chance": 0.4}]}}
+    assert "frames 35.0" in pixel_study.table(found)
