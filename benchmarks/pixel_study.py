@@ -15,8 +15,8 @@ Where asked for, anomalies too: a twin of UCF-Crime, seen through the anonymizer
 (for the others by their fresh action network), MGFN, frame ROC-AUC. Leakage is (cMAP − chance) / (raw − chance).
 
 Nothing is chosen here: seeds 10 and 11 were used to choose, others to report. Finished parts are not done again, so a
-killed study goes on. Writes OUT/results.json, with the minutes that this call took and how many parts it did; prints
-Markdown.
+killed study goes on. OUT/results.json is there from the first part on: what all seeds have by then, the minutes that
+this call took and how many parts it did. Prints Markdown.
 """
 
 from __future__ import annotations
@@ -299,6 +299,8 @@ class Study:
     workers: int = 2
     until: float = float("inf")  # no job is begun after this moment
     without: frozenset[str] = field(default_factory=frozenset)
+    done: int = 0  # parts in this call: rendering, trainings and scores
+    began: float = field(default_factory=time.perf_counter)
 
     def job(self, seed: int, what: str, row: str = RAW) -> Job:
         return Job(self.out / f"seed{seed}", seed, self.scale, what, row, self.device, self.workers)
@@ -326,22 +328,19 @@ class Study:
             return all(one.result.is_file() for one in needed)
         return job.row == RAW or job.what in ("action", "reconstruction") or raw.result.is_file()
 
-    def run(self) -> int:
-        """How many parts were done: rendering, trainings and scores."""
-        rendered = 0
+    def run(self) -> None:
         for seed in self.seeds:
             if not any(self.missing(seed, row) for row in (RAW, *self.chosen)):
                 continue
             print(work(replace(self.job(seed, "render"), workers=os.cpu_count() or 1)), flush=True)
-            rendered += 1
-        return rendered + self.each(
+            self.done += 1
+        self.each(
             [job for row in (RAW, *self.chosen) for seed in self.seeds for job in self.missing(seed, row)]
         )
 
-    def each(self, jobs: Iterable[Job]) -> int:
-        """In processes of their own, the most urgent first; what a job makes possible joins in. How many were done."""
+    def each(self, jobs: Iterable[Job]) -> None:
+        """In processes of their own, the most urgent first; what a job makes possible joins in."""
         failed: list[str] = []
-        done = 0
         context = multiprocessing.get_context("spawn")
         with ProcessPoolExecutor(self.jobs, mp_context=context) as pool:
             running: dict[Future[str], Job] = {}
@@ -361,16 +360,28 @@ class Study:
                     print(f"FAILED {failed[-1]}" if error else future.result(), flush=True)
                     if error:
                         continue
-                    done += 1
                     if job.what == "fit":
                         files.write_text(job.place / "ready", "")
+                    self.done += 1
+                    self.write()
                     rows = (RAW, *self.chosen) if job.row == RAW else (job.row,)
                     later = {j for row in rows for j in self.missing(job.seed, row)} - begun
                     begun |= later
                     waiting = sorted([*waiting, *later], key=urgency)
         if failed:
             print("\n".join(failed), file=sys.stderr)
-        return done
+
+    @property
+    def minutes(self) -> float:
+        return (time.perf_counter() - self.began) / 60
+
+    def write(self) -> Any:
+        """What there is by now; somebody who stops the study has it."""
+        found = collect(self)
+        clock = {"minutes": self.minutes, "parts": self.done}
+        told = {"seeds": list(self.seeds), "scale": self.scale, "clock": clock, "rows": found}
+        files.write_json(self.out / "results.json", told)
+        return found
 
 
 def urgency(job: Job) -> tuple[bool, int, str]:
@@ -585,15 +596,9 @@ def main() -> None:
         time.time() + 60 * asked.minutes,
         frozenset(asked.without),
     )
-    began = time.perf_counter()
-    parts = study.run()
-    clock = {"minutes": (time.perf_counter() - began) / 60, "parts": parts}
-    found = collect(study)
-    files.write_json(
-        asked.out / "results.json",
-        {"seeds": list(asked.seeds), "scale": asked.scale, "clock": clock, "rows": found},
-    )
-    print(f"{parts} parts in {clock['minutes']:.1f} minutes\n")
+    study.run()
+    found = study.write()
+    print(f"{study.done} parts in {study.minutes:.1f} minutes\n")
     if asked.strips:
         strips(study, asked.strips)
     show(found, scale, asked.plot)

@@ -80,8 +80,18 @@ def test_nothing_is_begun_after_the_time_and_what_was_not_is_told(
     study: Study, capsys: pytest.CaptureFixture[str]
 ) -> None:
     study.until = 0.0
-    assert study.each(study.missing(5, RAW)) == 0
+    study.each(study.missing(5, RAW))
+    assert study.done == 0
     assert "not begun: seed 5 raw surveillance" in capsys.readouterr().out
+
+
+def test_what_all_seeds_have_is_written_also_of_a_study_that_is_not_over(tmp_path: Path) -> None:
+    study = Study(tmp_path, [5, 6], "try", chosen=ROWS)
+    done(study.job(5, "action"), study.job(6, "action"), study.job(5, "frames"))
+    study.write()
+    stored = json.loads((tmp_path / "results.json").read_text("utf-8"))
+    assert {row: list(parts) for row, parts in stored["rows"].items() if parts} == {RAW: ["action"]}
+    assert stored["clock"]["parts"] == 0
 
 
 def test_every_stored_row_can_still_be_drawn() -> None:
