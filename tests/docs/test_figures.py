@@ -1,7 +1,8 @@
-"""README.md repeats figures of docs: those with intervals must be the ones that stand there, in one row of a table."""
+"""README.md repeats figures of docs: they must be the ones that stand there or are stored beside them."""
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 
@@ -44,3 +45,31 @@ def test_every_interval_in_the_words_of_the_readme_is_told_in_the_docs() -> None
 def plain(text: str) -> str:
     """As one line: sentences are broken anywhere."""
     return text.replace("\n", " ")
+
+
+def test_speeds_in_the_readme_are_those_that_are_stored() -> None:
+    stored = json.loads((ROOT / "docs" / "data" / "benchmarks-h200.json").read_text("utf-8"))["rows"]
+    told = {
+        line.split(" | ")[0].removeprefix("| "): line.split(" | ")[1]
+        for line in (ROOT / "README.md").read_text("utf-8").splitlines()
+        if line.startswith("| ") and "`benchmarks/" in line
+    }
+
+    def seen(beginning: str) -> str:
+        (found,) = (value for name, value in told.items() if name.startswith(beginning))
+        return found
+
+    def ours(*names: str) -> str:
+        return ", ".join(f"{stored[name]['ours']:,.0f}" for name in names)
+
+    def ratio(name: str) -> float:
+        return float(stored[name]["ours"] / stored[name]["peer"])
+
+    extraction = "feature extraction, network", "feature extraction, end to end"
+    assert seen("UNet-64 with the fast engine") == ours("UNet-64 at 112²", "UNet-64 at 224²")
+    assert seen("VideoMAE-B in bf16") == ours(*extraction)
+    assert seen("the same ÷ the transformers loop") == ", ".join(f"{ratio(name):.2f}" for name in extraction)
+    assert seen("minimax training") == f"{ratio('minimax training'):.1f}"
+    training = stored["SPLAVU training"]["ours"]
+    assert seen("SPLAVU, 100 epochs") == f"{training:.1f} s; {ratio('SPLAVU training'):.2f} of a plain loop"
+    assert seen("SPLAVU adapter") == f"{stored['SPLAVU adapter, exact mode']['ours'] / 1e6:.1f} million"
