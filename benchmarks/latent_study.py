@@ -18,12 +18,10 @@ from __future__ import annotations
 import argparse
 import json
 import math
-import multiprocessing
 import os
 import sys
 import time
 from collections.abc import Iterable, Sequence
-from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import mean
@@ -31,6 +29,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
+from benchmarks import processes
 from benchmarks.intervals import interval
 from benchmarks.latent_variants import VARIANTS
 from videoveil import devices, files
@@ -63,6 +62,10 @@ class Job:
     @property
     def result(self) -> Path:
         return self.place / f"{self.what}.json"
+
+    @property
+    def title(self) -> str:
+        return " ".join(str(part) for part in ("seed", self.seed, self.variant, self.twin, self.what) if part)
 
 
 # --- what a process does ------------------------------------------------------------------------------------
@@ -283,23 +286,15 @@ class Study:
 
     def each(self, jobs: Iterable[Job]) -> None:
         """In processes of their own, in this order; a job that fails stops the study when the others are done."""
-        failed: list[str] = []
-        context = multiprocessing.get_context("spawn")
-        with ProcessPoolExecutor(self.jobs, mp_context=context) as pool:
-            running = {pool.submit(limited, job, self.until): job for job in jobs}
-            while running:
-                for future in wait(running, return_when=FIRST_COMPLETED).done:
-                    job = running.pop(future)
-                    if error := future.exception():
-                        failed.append(f"seed {job.seed} {job.variant} {job.what}: {error!r}")
-                    said = f"FAILED {failed[-1]}" if error else future.result()
-                    print(said or f"not begun: seed {job.seed} {job.variant} {job.what}", flush=True)
-                    if job.what == "fit" and said and not error:
-                        files.write_text(job.place / "fitted", "")
-                        later = self.scores(job.seed, job.variant)
-                        running |= {pool.submit(limited, one, self.until): one for one in later}
-        if failed:
+        if failed := processes.run(jobs, work, self.jobs, after=self.after, until=self.until):
             raise SystemExit("\n".join(failed))
+
+    def after(self, job: Job) -> list[Job]:
+        """What a job makes possible."""
+        if job.what != "fit":
+            return []
+        files.write_text(job.place / "fitted", "")
+        return self.scores(job.seed, job.variant)
 
 
 def model(variant: str) -> str:
@@ -309,10 +304,6 @@ def model(variant: str) -> str:
 
 def tasks_of(variant: str) -> int:
     return len(VARIANTS[variant].recipe.tasks) if variant in VARIANTS else 0
-
-
-def limited(job: Job, until: float) -> str:
-    return work(job) if time.time() < until else ""
 
 
 def parts(variant: str) -> tuple[str, ...]:

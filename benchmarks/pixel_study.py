@@ -23,12 +23,10 @@ from __future__ import annotations
 
 import argparse
 import json
-import multiprocessing
 import os
 import sys
 import time
-from collections.abc import Iterable, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import mean
@@ -36,6 +34,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
+from benchmarks import processes
 from benchmarks.intervals import interval
 from benchmarks.pixel_rows import RAW, SCALES, Row, Scale, candidates, known, model, rows
 from videoveil import files
@@ -300,6 +299,7 @@ class Study:
     until: float = float("inf")  # no job is begun after this moment
     without: frozenset[str] = field(default_factory=frozenset)
     done: int = 0  # parts in this call: rendering, trainings and scores
+    failed: Sequence[str] = ()
     began: float = field(default_factory=time.perf_counter)
 
     def job(self, seed: int, what: str, row: str = RAW) -> Job:
@@ -334,42 +334,23 @@ class Study:
                 continue
             print(work(replace(self.job(seed, "render"), workers=os.cpu_count() or 1)), flush=True)
             self.done += 1
-        self.each(
-            [job for row in (RAW, *self.chosen) for seed in self.seeds for job in self.missing(seed, row)]
+        self.failed = processes.run(
+            [job for row in (RAW, *self.chosen) for seed in self.seeds for job in self.missing(seed, row)],
+            work,
+            self.jobs,
+            after=self.after,
+            urgency=urgency,
+            until=self.until,
         )
 
-    def each(self, jobs: Iterable[Job]) -> None:
-        """In processes of their own, the most urgent first; what a job makes possible joins in."""
-        failed: list[str] = []
-        context = multiprocessing.get_context("spawn")
-        with ProcessPoolExecutor(self.jobs, mp_context=context) as pool:
-            running: dict[Future[str], Job] = {}
-            waiting = sorted(jobs, key=urgency)
-            begun = set(waiting)
-            while waiting or running:
-                while waiting and len(running) < self.jobs and time.time() < self.until:
-                    job = waiting.pop(0)
-                    running[pool.submit(work, job)] = job
-                if not running:
-                    print(*(f"not begun: {job.title}" for job in waiting), sep="\n", flush=True)
-                    break
-                for future in wait(running, return_when=FIRST_COMPLETED).done:
-                    job = running.pop(future)
-                    if error := future.exception():
-                        failed.append(f"{job.title}: {error!r}")
-                    print(f"FAILED {failed[-1]}" if error else future.result(), flush=True)
-                    if error:
-                        continue
-                    if job.what == "fit":
-                        files.write_text(job.place / "ready", "")
-                    self.done += 1
-                    self.write()
-                    rows = (RAW, *self.chosen) if job.row == RAW else (job.row,)
-                    later = {j for row in rows for j in self.missing(job.seed, row)} - begun
-                    begun |= later
-                    waiting = sorted([*waiting, *later], key=urgency)
-        if failed:
-            print("\n".join(failed), file=sys.stderr)
+    def after(self, job: Job) -> list[Job]:
+        """Keep what there is; what a job makes possible."""
+        if job.what == "fit":
+            files.write_text(job.place / "ready", "")
+        self.done += 1
+        self.write()
+        rows = (RAW, *self.chosen) if job.row == RAW else (job.row,)
+        return [later for row in rows for later in self.missing(job.seed, row)]
 
     @property
     def minutes(self) -> float:
@@ -602,6 +583,8 @@ def main() -> None:
     if asked.strips:
         strips(study, asked.strips)
     show(found, scale, asked.plot)
+    if study.failed:
+        raise SystemExit("\n".join(study.failed))
 
 
 def show(found: Any, scale: Scale, plot: Path | None) -> None:

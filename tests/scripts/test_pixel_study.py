@@ -76,13 +76,11 @@ def test_what_others_wait_for_is_done_first_then_what_takes_long(study: Study) -
     ]
 
 
-def test_nothing_is_begun_after_the_time_and_what_was_not_is_told(
-    study: Study, capsys: pytest.CaptureFixture[str]
-) -> None:
-    study.until = 0.0
-    study.each(study.missing(5, RAW))
-    assert study.done == 0
-    assert "not begun: seed 5 raw surveillance" in capsys.readouterr().out
+def test_a_training_that_ended_makes_its_scores_possible(study: Study) -> None:
+    made = study.after(study.job(5, "fit", "SPAct"))
+    assert parts(made) == {"action", "reconstruction"}
+    assert {job.row for job in made} == {"SPAct"}
+    assert study.done == 1
 
 
 def test_what_all_seeds_have_is_written_also_of_a_study_that_is_not_over(tmp_path: Path) -> None:
