@@ -37,6 +37,7 @@ from videoveil.encoders import create, save
 WIDTH, HEIGHT, FRAMES = 160, 120, 16
 POPULATION = 77_001  # not a seed of any twin
 PEOPLE = 400
+HELD_OUT = 10_000_000  # number of the first clip that is not learnt from
 ACTIONS = (*ACTION_NAMES, "idle")
 HEADS = {
     "action": len(ACTIONS),
@@ -228,7 +229,7 @@ def main() -> None:
     torch.manual_seed(0)
     rng = torch.Generator().manual_seed(0)
     began = time.perf_counter()
-    test_clips, test_labels = rendered(10_000_000, options.held_out, device, options.processes)
+    test_clips, test_labels = rendered(HELD_OUT, options.held_out, device, options.processes)
     clips, labels = rendered(0, options.clips, device, options.processes)
     print(
         f"rendered {options.clips + options.held_out} clips in {time.perf_counter() - began:.0f} s",

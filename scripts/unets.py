@@ -16,10 +16,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import torch
 from benchmarks.pixel_rows import FAST, Scale, scaled
 from benchmarks.real_data import actions, thinned
 from benchmarks.real_pixels import REAL, STRIDE
 
+from videoveil import devices
 from videoveil.anonymizers.pixel import PixelAnonymizer, PixelConfig, UNet
 from videoveil.data import registry, twins
 from videoveil.data.records import Dataset
@@ -55,6 +57,11 @@ QUICK = replace(  # to try the script on a few clips
 )
 SOUND = 0.5  # of the training actions that f_T told right before the game, it must tell in it
 Record = dict[str, Any]  # of an epoch, as `training.minimax` writes it
+CPU = "cpu"
+NEVER_TWICE = (
+    "made again on a GPU its weights come out different, because PyTorch sums the gradient of a UNet's enlarging in "
+    "any order (docs/pixel.md), and the figures above are not theirs"
+)
 TOLD = ("utility", "budget", "chance", "rms", "right")  # of an epoch's record, where it has them
 
 
@@ -69,6 +76,7 @@ class Training:
     stopped: str  # why they are not those of the last one
     last: dict[str, float]  # what is on record of that epoch, or of the nearest before it
     limit: int | None = None  # a few clips only, to try the script
+    device: str = ""  # what it was trained on, by the name that its maker gave it; empty: not on record
 
     def said(self) -> str:
         """For the card."""
@@ -81,6 +89,8 @@ class Training:
         if self.last:
             shown = ", ".join(f"{name} {value:.3g}" for name, value in self.last.items())
             text += f" The record of that epoch: {shown}."
+        if self.device:
+            text += f" Trained on one {self.device}{'' if self.device == CPU else f': {NEVER_TWICE}'}."
         return (
             text if self.limit is None else f"{text} Made with --limit, to try the script: good for nothing."
         )
@@ -129,7 +139,13 @@ def fit(
     names = [item.id.partition(":")[0] for item in source.items()]
     clips = {one: names.count(one) for one in dict.fromkeys(names)}
     planned = recipe.settings.epochs
-    return made, Training(SEED, clips, epochs, planned, stopped, told(history, epochs), limit)
+    last, where = told(history, epochs), device_name(device)
+    return made, Training(SEED, clips, epochs, planned, stopped, last, limit, where)
+
+
+def device_name(device: str) -> str:
+    chosen = devices.choose(device)
+    return torch.cuda.get_device_name(chosen) if chosen.type == "cuda" else chosen.type
 
 
 def recipe_of(name: str, workers: int, limit: int | None) -> PixelRecipe:

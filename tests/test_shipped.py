@@ -40,6 +40,10 @@ def test_its_card_says_what_attackers_found_and_what_is_kept_with_intervals(name
     assert {one.kind for one in card.measurements} == {"utility", "attack"}
     for one in card.measurements:
         assert one.raw is not None
+        if one.metric == "SSIM":  # stored as a single number
+            assert one.low is one.high is one.chance is None
+            assert "SSIM neither an interval nor" in card.notes
+            continue
         assert one.chance is not None
         if one.low is None or one.high is None:
             assert "a single seed" in card.notes
@@ -50,6 +54,7 @@ def test_its_card_says_what_attackers_found_and_what_is_kept_with_intervals(name
     assert "failure" in card.notes
     text = shipped.card(name)
     assert "scripts/models.py" in text
+    assert "Measured by `python benchmarks/" in text
     assert all(one.name in text for one in card.measurements)
 
 
@@ -62,6 +67,30 @@ def test_an_anonymizer_of_features_is_for_the_encoder_that_comes_with_the_packag
     assert model.config.encoder.hash == encoder.content_hash()
     assert model.export_problems(need_key=False) == []
     assert shipped.summary(name)["input"] == "features"
+
+
+def test_the_card_of_the_line_drawing_has_a_bound_in_bits_and_speaks_of_no_size_that_it_does_not_name() -> (
+    None
+):
+    text = shipped.card("veil-pixel")
+    assert "a square one out of it tells at most 4,096 bits" in text
+    assert "one of 16:9 at most 7,296" in text
+    assert "not recorded" not in text
+    assert "size above" not in text
+
+
+def test_the_embedded_encoder_has_a_card_as_well() -> None:
+    assert shipped.encoders() == ("tiny",)
+    text = shipped.card("tiny")
+    assert create("tiny").content_hash() in text
+    assert "Known limits" in text
+
+
+def test_a_card_that_is_not_there_is_refused_with_all_that_are() -> None:
+    with pytest.raises(UsageError, match="nobody") as refused:
+        shipped.card("nobody")
+    for name in (*shipped.encoders(), *shipped.names(), *shipped.heads()):
+        assert name in str(refused.value)
 
 
 def test_a_name_becomes_a_folder_and_anything_else_stays_what_it_is() -> None:

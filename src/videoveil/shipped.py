@@ -1,4 +1,6 @@
-"""Anonymizers and task heads that come with the package, by name: nothing to train, nothing to fetch.
+"""What comes with the package, by name: anonymizers, task heads and the encoder that they are for.
+
+Nothing to train, nothing to fetch:
 
     shipped.names()                         # anonymizers: ("veil-pixel", …)
     open_anonymizer("veil-pixel")           # as every other anonymizer
@@ -11,7 +13,8 @@
 
 An anonymizer is a folder like those of `save_pretrained`; its README.md says what it was trained on, what attackers
 found in what it gives out and what is left of the tasks. A head is a folder of `tasks.heads`; its README.md says what
-it was trained on and what it is worth. `scripts/models.py` makes every one of them again.
+it was trained on and what it is worth. `scripts/models.py` makes every one of them again. The embedded encoder has such
+a card too: `shipped.card("tiny")`.
 """
 
 from __future__ import annotations
@@ -24,6 +27,7 @@ from videoveil.errors import UsageError
 
 FOLDER = Path(__file__).parent / "anonymizers" / "weights"
 HEADS = Path(__file__).parent / "tasks" / "weights"
+ENCODERS = Path(__file__).parent / "encoders" / "weights"
 CONFIG, CARD, RUN = "config.json", "README.md", "run.json"
 DEFAULT = "veil-pixel"  # for videos
 
@@ -53,8 +57,15 @@ def facts(name: str) -> dict[str, Any]:
 
 
 def card(name: str) -> str:
-    """What an anonymizer or a head is, what was measured and what it does not promise."""
-    return ((HEADS / name if name in heads() else folder(name)) / CARD).read_text("utf-8")
+    """What an encoder, an anonymizer or a head is, what was measured and what it does not promise."""
+    places = {
+        **dict.fromkeys(encoders(), ENCODERS),  # one card for the folder, in which there is one encoder
+        **{one: FOLDER / one for one in names()},
+        **{one: HEADS / one for one in heads()},
+    }
+    if name not in places:
+        raise UsageError(f"{name!r} does not come with the package; there are {', '.join(places)}")
+    return (places[name] / CARD).read_text("utf-8")
 
 
 def summary(name: str) -> dict[str, Any]:
@@ -74,6 +85,14 @@ def summary(name: str) -> dict[str, Any]:
         "parameters": sum(p.numel() for p in model.parameters()),
         "figures": "; ".join(found),
     }
+
+
+# --- encoders -------------------------------------------------------------------------------------------------
+
+
+def encoders() -> tuple[str, ...]:
+    """All whose weights are in the package, sorted."""
+    return tuple(sorted(path.stem for path in ENCODERS.glob("*.safetensors")))
 
 
 # --- heads ----------------------------------------------------------------------------------------------------

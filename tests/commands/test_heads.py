@@ -133,3 +133,8 @@ def test_heads_are_listed_with_their_figures_and_show_their_cards(capsys: pytest
         (line,) = (line for line in listed.splitlines() if line.startswith("head ") and f" {name} " in line)
         assert shipped.head_summary(name)["figures"] in line
         assert inside(capsys, "models", "--card", name).startswith("---\nlibrary_name: videoveil")
+
+
+def test_the_encoder_shows_its_card(capsys: pytest.CaptureFixture[str]) -> None:
+    assert inside(capsys, "models", "--card", "tiny").startswith("# `tiny.safetensors`")
+    assert "tiny, " in inside(capsys, "models", "--card", "nobody", code=2)

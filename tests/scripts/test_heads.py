@@ -37,6 +37,21 @@ def test_heads_learnt_from_a_cast_that_no_study_reports_on() -> None:
         assert f"--seed {script.CAST} " in heads.card_of(shipped.head_place(name)).training_data
 
 
+def test_what_was_chosen_on_test_videos_is_on_the_card() -> None:
+    for name, head in script.HEADS.items():
+        told = heads.card_of(shipped.head_place(name)).training_data
+        assert ("the best of 3 trainings on the twin's own test videos" in told) == (head.task == "anomaly")
+        chosen = "its width and schedule were chosen on the twin's own test videos" in told
+        assert chosen == (head.task == "detection") == bool(head.changes)
+
+
+@pytest.mark.parametrize("name", script.HEADS)
+def test_a_card_says_what_measured_it(name: str) -> None:
+    real = " --real DATA" if name in script.figures()["real"] else ""
+    told = heads.card_of(shipped.head_place(name)).notes
+    assert f"Measured by `python benchmarks/heads.py OUT --seeds 20 21 22{real}`." in told
+
+
 def test_figures_are_of_the_anonymizer_that_comes_with_the_package() -> None:
     """Whoever makes that one anew measures the heads anew: `benchmarks/heads.py`."""
     assert script.figures()["anonymizer"] == shipped.facts(script.VEIL)["content_hash"]
@@ -63,6 +78,7 @@ def test_a_head_without_figures_says_so(tmp_path: Path, monkeypatch: pytest.Monk
     card = script.card("anomaly-tiny", Run.open(shipped.head_place("anomaly-tiny")))
     assert card.measurements == ()
     assert "not measured" in card.notes
+    assert "Measured by" not in card.notes
 
 
 def test_a_head_made_anew_does_not_get_the_figures_of_the_one_before(tmp_path: Path) -> None:

@@ -77,6 +77,9 @@ def test_a_whole_training_says_what_it_saw_and_is_found_again(
     assert (training.epochs, training.planned, training.stopped) == (2, 2, "")
     assert "budget" in training.last
     assert "2 of 2 epochs" in training.said()
+    assert training.said().endswith(" Trained on one cpu.")  # where the same weights come out again
+    assert "different" in replace(training, device="big GPU").said()
+    assert "Trained on" not in replace(training, device="").said()
     again, same = fitted(monkeypatch, two, tmp_path)
     assert again.content_hash() == made.content_hash()
     assert same == training

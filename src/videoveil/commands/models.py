@@ -13,7 +13,7 @@ from videoveil.errors import UsageError
 
 
 def models(
-    card: Annotated[str, typer.Option(help="Show the card of a shipped anonymizer or head.")] = "",
+    card: Annotated[str, typer.Option(help="Show the card of a shipped encoder, anonymizer or head.")] = "",
     as_json: Json = False,
 ) -> None:
     """List all models: encoders, and the anonymizers and trained tasks that come with the package."""

@@ -16,6 +16,7 @@ from videoveil.anonymizers.pixel import (
     UNetPP,
     capacity_bits,
 )
+from videoveil.anonymizers.pixel.capacity import capacity_limit
 from videoveil.anonymizers.pixel.config import KINDS, stage_from_json
 from videoveil.errors import UsageError
 
@@ -91,6 +92,22 @@ def test_the_code_has_the_asked_short_side_and_keeps_the_shape_of_the_frame() ->
     for stage, side in ((LowResolution(28), 28), (LowResolution(28), 20)):
         with pytest.raises(UsageError, match="throws nothing"):
             stage.code(side, side)
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (9, 16), (4, 3)])
+def test_a_bound_that_does_not_grow_with_frames_is_that_of_all_large_ones(shape: tuple[int, int]) -> None:
+    config = PixelConfig((UNet(), Outline(64)))
+    limit = capacity_limit(config, *shape)
+    for times in (80, 200, 480):
+        assert capacity_bits(config, times * shape[0], times * shape[1]) == limit
+    assert capacity_bits(config, 8 * shape[0], 8 * shape[1]) <= (limit or 0)  # a small frame has fewer pixels
+
+
+def test_there_is_no_such_bound_where_larger_frames_tell_more() -> None:
+    for stages in ((UNet(),), (Grey(), Levels(2)), (LowResolution(factor=4), Levels(2)), (NoiseFloor(0.5),)):
+        assert capacity_limit(PixelConfig(stages), 1, 1) is None
+    assert capacity_limit(PixelConfig((LowResolution(28, up="bilinear"), Levels(2))), 1, 1) is None
+    assert capacity_limit(PixelConfig((Grey(), LowResolution(28), Levels(4))), 1, 1) == 2 * 28 * 28
 
 
 def test_capacity_is_that_of_the_narrowest_stage() -> None:

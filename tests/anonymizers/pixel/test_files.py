@@ -25,7 +25,7 @@ from videoveil.anonymizers import (
     publish,
 )
 from videoveil.anonymizers.card import render
-from videoveil.anonymizers.pixel import Grey, Levels, LowResolution, NoiseFloor, UNet, UNetPP
+from videoveil.anonymizers.pixel import Grey, Levels, LowResolution, NoiseFloor, Outline, UNet, UNetPP
 from videoveil.errors import CheckpointError
 
 from ..hub_server import Hub, serving
@@ -140,6 +140,29 @@ def test_a_card_of_networks_alone_says_that_they_can_be_undone() -> None:
     assert "Every stage can be undone in principle" in text
     assert "Treat its frames as if they were raw" in text
     assert "trained on: not recorded" in text
+
+
+def test_a_card_speaks_of_the_size_of_its_training_only_where_there_was_one() -> None:
+    size, above = "Short side of the frames it was trained on", "of the size above"
+    for stages, trained, says in (
+        ((UNet(4), Outline()), 64, (f"{size}: 64 pixels", True)),
+        ((UNet(4), Outline()), 0, (f"{size}: not recorded", False)),
+        ((Outline(),), 0, ("", False)),
+    ):
+        text = render(pixel(*stages, size=trained))
+        assert says[0] in text
+        assert (size in text) == bool(says[0])
+        assert (above in text) == says[1]
+
+
+def test_a_card_states_a_bound_in_bits_where_the_size_of_frames_does_not_move_it() -> None:
+    bound = "However large frames are"
+    text = render(pixel(Outline()))
+    assert f"{bound}, a square one out of it tells at most 4,096 bits" in text
+    assert "one of 16:9 at most 7,296" in text
+    assert bound in render(pixel(UNet(4), Outline(), size=64))
+    assert bound not in render(pixel(Grey()))
+    assert bound not in render(pixel(LowResolution(factor=2), Levels(2)))
 
 
 def test_a_card_with_noise_names_the_key_and_the_names_of_videos() -> None:

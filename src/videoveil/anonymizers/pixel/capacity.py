@@ -47,6 +47,22 @@ def capacity_bits(config: PixelConfig, height: int, width: int) -> float:
     return bound
 
 
+def capacity_limit(config: PixelConfig, height: int, width: int) -> float | None:
+    """The same bound for every frame of that shape, however large; None where larger frames can tell more.
+
+    `height` and `width` are those of the shape alone: 9 and 16.
+    """
+    codes = [
+        stage.size for stage in config.stages if isinstance(stage, LowResolution | Outline) and stage.size
+    ]
+    if not codes:
+        return None
+    once, twice = (
+        capacity_bits(config, times * max(codes) * height, times * max(codes) * width) for times in (2, 4)
+    )
+    return once if once == twice else None
+
+
 def _through_noise(stage: NoiseFloor, values: int, pixels: int) -> float:
     """Gaussian channels: each value is seen `pixels / values` times, each time with other noise."""
     looks = pixels / values

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from videoveil.anonymizers.card import UNKNOWN, Account
-from videoveil.anonymizers.pixel.capacity import capacity_bits
+from videoveil.anonymizers.pixel.capacity import capacity_bits, capacity_limit
 from videoveil.anonymizers.pixel.config import NETWORKS, Outline
 
 if TYPE_CHECKING:
@@ -14,19 +14,11 @@ if TYPE_CHECKING:
 
 def account(anonymizer: PixelAnonymizer) -> Account:
     """Frames in, frames out."""
-    size = anonymizer.config.size
-    facts = [f"- Short side of the frames it was trained on: {f'{size} pixels' if size else UNKNOWN}"]
-    if size:
-        bits = capacity_bits(anonymizer.config, size, size)
-        facts.append(
-            f"- A frame of {size}×{size} out of it tells at most {bits:,.0f} bits about the one that went in, "
-            f"which had {24 * size * size:,}"
-        )
     return Account(
         heading="A pixel video anonymizer",
         purpose="It changes the frames of a video, one by one, so that they keep what happens and tell less about who "
         "it happens to. Frames in, frames of the same size out.",
-        facts=facts,
+        facts=_facts(anonymizer),
         usage=_usage(anonymizer),
         limits=_limits(anonymizer),
         reversible=NETWORKS,
@@ -34,6 +26,25 @@ def account(anonymizer: PixelAnonymizer) -> Account:
         tag="video-frames",
         output="frames",
     )
+
+
+def _facts(anonymizer: PixelAnonymizer) -> list[str]:
+    size, facts = anonymizer.config.size, []
+    if size or anonymizer.networks:  # of what never learnt there is no such size
+        facts.append(f"- Short side of the frames it was trained on: {f'{size} pixels' if size else UNKNOWN}")
+    if size:
+        bits = capacity_bits(anonymizer.config, size, size)
+        facts.append(
+            f"- A frame of {size}×{size} out of it tells at most {bits:,.0f} bits about the one that went in, "
+            f"which had {24 * size * size:,}"
+        )
+    square, wide = (capacity_limit(anonymizer.config, *shape) for shape in ((1, 1), (9, 16)))
+    if square and wide:
+        facts.append(
+            f"- However large frames are, a square one out of it tells at most {square:,.0f} bits about the one that "
+            f"went in, one of 16:9 at most {wide:,.0f}"
+        )
+    return facts
 
 
 def _usage(anonymizer: PixelAnonymizer) -> str:
@@ -50,8 +61,9 @@ def _usage(anonymizer: PixelAnonymizer) -> str:
 def _limits(anonymizer: PixelAnonymizer) -> list[str]:
     lines = [
         "- It looks at single frames: how somebody moves is kept on purpose, and with it what can be told from that.",
-        "- The numbers hold for frames of the size above.",
     ]
+    if anonymizer.config.size:
+        lines.append("- The numbers hold for frames of the size above.")
     if all(stage.kind in NETWORKS for stage in anonymizer.config.stages):
         lines.append(
             "- Every stage can be undone in principle: expect an attacker trained on the anonymized frames to find "
