@@ -7,10 +7,11 @@ Two chains of commands share one GPU, through NVIDIA's MPS where its daemon is t
 real clips (`real_pixels.py`: first the cells that docs/data/pixels-real.json lacks, then, with `--again`, the rows that
 learn once more). OUT/gathered.tgz is written anew every few seconds and holds what is small and worth keeping: results,
 what was said of every test item, logs and pictures of the theatre; never a video, a photograph or weights. When the
-minutes are over everything is stopped; the same call goes on from what is there. Then, for each of the two:
+minutes are over everything is stopped; the same call goes on from what is there. Then, where the archive was unpacked:
 
-    python scripts/results.py --store pixels-twins OUT/twins/results.json
+    python benchmarks/real_pixels.py DATA OUT/real --show --rows NAME …
     python scripts/results.py --add pixels-real OUT/real/results.json
+    python scripts/results.py --store pixels-twins OUT/twins/results.json
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Pixel anonymizers on real clips and faces: what fresh networks still see.
 
     python benchmarks/real_pixels.py DATA OUT [--rows NAME =MODEL …] [--parts NAME …] [--seeds 0] [--jobs 3]
-                                     [--missing FILE.json]
+                                     [--missing FILE.json] [--show]
     python benchmarks/real_pixels.py DATA OUT --validate --rows candidates --parts action faces
 
 DATA holds `hmdb51-12` (12 classes of HMDB51 in the official layout, 15 frames per second), `utkface` (faces) and, for
@@ -17,7 +17,8 @@ the clips that split 1 leaves unused and on the validation part of the faces: th
 against; parts are done in the order in which they are named. `--limit` takes a few items only, to try the script; its
 numbers mean nothing.
 Finished parts are not done again. Every part keeps what was said of each test item; intervals are 95 % of a bootstrap
-over test items and seeds, those of shares paired by item. Writes OUT/results.json, prints Markdown.
+over test items and seeds, those of shares paired by item. Writes OUT/results.json, where the rows of earlier calls
+stay, and prints Markdown; `--show` does that with the parts that are there and runs nothing.
 """
 
 from __future__ import annotations
@@ -411,6 +412,7 @@ def main() -> None:
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--device", default="auto")
     parser.add_argument("--limit", type=int)
+    parser.add_argument("--show", action="store_true", help="what is there; nothing is run")
     asked = parser.parse_args()
     chosen = asked.rows or list(rows(REAL))
     chosen = [n for word in chosen for n in (candidates(REAL) if word == "candidates" else [word])]
@@ -420,20 +422,26 @@ def main() -> None:
     first = Job(asked.data, asked.out, RAW, 0, asked.device, asked.workers, asked.limit, tuple(asked.parts))
     first = replace(first, validate=asked.validate)
     stored = json.loads(asked.missing.read_text("utf-8"))["rows"] if asked.missing else {}
-    wanted = lacking(names, asked.parts, stored)
-    run(
-        [
-            replace(first, row=n, seed=seed, parts=wanted[n])
-            for n in names
-            if wanted[n]
-            for seed in asked.seeds
-        ],
-        asked.jobs,
-    )
+    wanted = {} if asked.show else lacking(names, asked.parts, stored)
+    jobs = [
+        replace(first, row=n, seed=seed, parts=parts)
+        for n, parts in wanted.items()
+        if parts
+        for seed in asked.seeds
+    ]
+    if jobs:
+        run(jobs, asked.jobs)
     text, found = table(names, asked.seeds, first)
-    written = asked.out / ("validation.json" if asked.validate else "results.json")
-    files.write_json(written, {"seeds": asked.seeds, "limit": asked.limit, "rows": found})
+    told = {"seeds": asked.seeds, "limit": asked.limit, "rows": found}
+    write(asked.out / ("validation.json" if asked.validate else "results.json"), told)
     print(text)
+
+
+def write(path: Path, told: dict[str, Any]) -> None:
+    """With the rows that earlier calls found on the same seeds and items."""
+    before = json.loads(path.read_text("utf-8")) if path.is_file() else {}
+    same = all(before.get(key) == told[key] for key in ("seeds", "limit"))
+    files.write_json(path, {**told, "rows": {**(before["rows"] if same else {}), **told["rows"]}})
 
 
 if __name__ == "__main__":

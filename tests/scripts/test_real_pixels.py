@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -8,6 +9,8 @@ import numpy as np
 import pytest
 from benchmarks import intervals, real_pixels
 from benchmarks.real_pixels import RAW, Job
+
+from videoveil.tasks.outcomes import AttributeOutcome
 
 SHIPPED = "=runs/veil-unet"
 
@@ -64,3 +67,37 @@ def test_only_what_stored_results_lack_is_done_and_of_raw_videos_what_it_is_held
         "VITA, told": ("faces", "action"),
     }
     assert real_pixels.lacking((RAW, "SPAct"), ("action",), stored) == {RAW: (), "SPAct": ()}
+
+
+def test_rows_of_earlier_calls_stay_unless_seeds_or_items_were_others(tmp_path: Path) -> None:
+    path = tmp_path / "results.json"
+
+    def rows(seeds: list[int], **found: Any) -> dict[str, Any]:
+        real_pixels.write(path, {"seeds": seeds, "limit": None, "rows": found})
+        return dict(json.loads(path.read_text("utf-8"))["rows"])
+
+    assert rows([0], raw=1, SPAct=2) == {"raw": 1, "SPAct": 2}
+    assert rows([0], raw=1, blacken=3) == {"raw": 1, "SPAct": 2, "blacken": 3}
+    assert rows([0], SPAct=4) == {"raw": 1, "SPAct": 4, "blacken": 3}
+    assert rows([1], raw=5) == {"raw": 5}
+
+
+def test_what_is_there_is_shown_without_running_anything(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def said(share: float) -> dict[str, AttributeOutcome]:
+        truth = np.tile([[1.0], [0.0]], (20, 1))
+        scores = np.where(np.arange(40)[:, None] < 40 * share, truth, 0.5)
+        items = tuple(f"face {number}" for number in range(40))
+        return {"resnet.18": AttributeOutcome(("female",), truth, scores, np.arange(40), items)}
+
+    job = Job(tmp_path, tmp_path / "out", RAW, 0, "cpu", 1, None)
+    real_pixels.keep(job.place / "faces.json", said(1.0))
+    real_pixels.keep(replace(job, row="SPAct").place / "faces.json", said(0.5))
+    words = ["real_pixels.py", "no-data", str(tmp_path / "out"), "--rows", "SPAct", "--show"]
+    monkeypatch.setattr("sys.argv", words)
+    real_pixels.main()
+    found = json.loads((tmp_path / "out" / "results.json").read_text("utf-8"))["rows"]
+    assert 0 < found["SPAct"]["leakage"]["value"] < 1
+    assert found["SPAct"]["action"] is None
+    assert "| SPAct | – | – |" in capsys.readouterr().out
