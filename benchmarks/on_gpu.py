@@ -33,7 +33,15 @@ from pathlib import Path
 HERE = Path(__file__).parent
 ROOT = HERE.parent
 STORED = ROOT / "docs" / "data" / "pixels-real.json"
-LACKING = ("VITA, told", "Noisy-Features", "blacken", "strong blur", "weak blur", "downsample 2×")
+LACKING = (
+    "VITA, told",
+    "Noisy-Features",
+    "blacken, then veil-pixel",
+    "blacken",
+    "strong blur",
+    "weak blur",
+    "downsample 2×",
+)
 LEARNT = ("TeD-SPAD", "penalty, B=0.5", "SPAct", "penalty, B=0.15")
 
 EVERY = 20.0  # seconds from one look to the next

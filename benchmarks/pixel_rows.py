@@ -253,7 +253,7 @@ SCALES = {
 
 @dataclass(frozen=True)
 class Row:
-    """A classical obfuscation by its method's name, or a recipe."""
+    """A classical obfuscation by its method's name, a recipe, or both, one after the other."""
 
     family: Family
     recipe: PixelRecipe | None = None
@@ -363,6 +363,7 @@ def rows(scale: Scale) -> dict[str, Row]:
         "Noisy-Features": Row("published", published(noisy_features(), scale)),
         "grey code": Row("ours", code("grey", Grey(), LowResolution(size=short, up="bilinear"), Levels(4))),
         "veil-pixel": Row("ours", veil_pixel(), anomaly=True),
+        "blacken, then veil-pixel": Row("ours", veil_pixel(), method="blacken"),
         "veil-pixel, no attackers": Row("ours", scaled(veil_pixel_plain(), scale)),
         "veil-pixel, attackers": Row("ours", scaled(veil_pixel_attackers(), scale)),
     }

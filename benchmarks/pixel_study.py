@@ -533,10 +533,12 @@ def published(job: Job, item: Any, images: Any) -> Any:
     import torch
 
     if (paint := painter(job)) is not None:
-        return paint(item, range(len(images)), images)
+        images = paint(item, range(len(images)), images)
+    if (seen := anonymizer(job)) is None:
+        return images
     clip = torch.from_numpy(images).permute(3, 0, 1, 2)[None].float() / 255
     with torch.no_grad():
-        return anonymizer(job).eval()(clip)[0].permute(1, 2, 3, 0)
+        return seen.eval()(clip)[0].permute(1, 2, 3, 0)
 
 
 def main() -> None:

@@ -62,6 +62,7 @@ PIXEL = {
     "VITA, told": "VITA, its budget net told the labels",
     "Noisy-Features": "Noisy-Features (an approximation of it)",
     "veil-pixel": "`veil-pixel`, our default: a line drawing",
+    "blacken, then veil-pixel": "people black, then the line drawing",
     "veil-pixel, no attackers": "a UNet in front of it, trained for actions",
     "veil-pixel, attackers": "and against restarted budget nets",
     "grey code": "grey, 16 pixels a side, 4 levels",
@@ -71,6 +72,7 @@ REAL_PIXEL = {
     "blacken": "blacken people and faces that detectors find",
     "strong blur": "strong blur of the same",
     "weak blur": "weak blur of the same",
+    "blacken, then veil-pixel": "the same black, then the line drawing",
     "grey code": "grey, 28 pixels a side, 4 levels",
 }
 DETECTED = {

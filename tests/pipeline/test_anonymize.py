@@ -21,7 +21,7 @@ from videoveil import files
 from videoveil.anonymizers.errors import NotExportable
 from videoveil.anonymizers.keys import NoiseKey
 from videoveil.anonymizers.named import open_anonymizer
-from videoveil.anonymizers.obfuscate import Fixed, Obfuscator
+from videoveil.anonymizers.obfuscate import Fixed, Layered, Obfuscator
 from videoveil.anonymizers.obfuscate.base import Classical
 from videoveil.anonymizers.pixel import Grey, LowResolution, NoiseFloor, Outline, UNet, pixel
 from videoveil.errors import CorruptVideo, MissingFile, UsageError, WriteFailed
@@ -133,6 +133,27 @@ def test_people_are_covered_as_one_stream_and_the_report_tells(film: Path, tmp_p
     _, found = frames_of(tmp_path / "out.mp4")
     assert found[:, 10:55, 25:65].mean() < 8
     assert found[:, :, 76:].mean() > 20
+
+
+def test_two_layers_cover_who_is_found_draw_the_rest_and_tell_of_both(film: Path, tmp_path: Path) -> None:
+    def made(boxes: np.ndarray) -> Layered:
+        return Layered(Obfuscator("blacken", Fixed(boxes)), open_anonymizer("veil-pixel"))
+
+    box = np.array([[20, 4, 70, 60, 1]], np.float32)
+    report = anonymize_file(film, tmp_path / "out.mp4", made(box), Options(crf=4))
+    assert report.detector is not None
+    assert report.detector["boxes"] == report.detector["frames"] == 40
+    assert report.kind == "layered"
+    assert report.engine["behind"] == "stream"
+    _, both = frames_of(tmp_path / "out.mp4")
+    anonymize_file(film, tmp_path / "drawn.mp4", open_anonymizer("veil-pixel"), Options(crf=4))
+    _, drawn = frames_of(tmp_path / "drawn.mp4")
+    inside, outside = np.s_[:, 12:52, 28:62], np.s_[:, :, 78:]
+    assert both[inside].std() < 8 < drawn[inside].std()  # nothing is drawn of who was covered
+    assert np.abs(both[outside].astype(int) - drawn[outside]).mean() < 2
+    nobody = anonymize_file(film, tmp_path / "nobody.mp4", made(box[:0]), Options(crf=4))
+    assert nobody.black_frames == 0  # the second layer needs nobody found
+    assert np.abs(frames_of(tmp_path / "nobody.mp4")[1].astype(int) - drawn).mean() < 2
 
 
 def test_frames_in_which_nobody_is_found_are_black_and_listed(film: Path, tmp_path: Path) -> None:

@@ -11,10 +11,19 @@ from hypothesis import strategies as st
 
 from tests.pipeline import films
 from videoveil.anonymizers.named import open_anonymizer
-from videoveil.anonymizers.obfuscate import Fixed, Obfuscator
+from videoveil.anonymizers.obfuscate import Fixed, Layered, Obfuscator
 from videoveil.anonymizers.pixel import UNet, pixel
 from videoveil.errors import UsageError
-from videoveil.pipeline.checks import BLOCK, NOT_CHANGED, NOTHING_FOUND, FrameChecks, unchanged_detail
+from videoveil.pipeline.checks import (
+    BLOCK,
+    NOT_CHANGED,
+    NOTHING_FOUND,
+    FrameChecks,
+    covers_parts,
+    follows_people,
+    found,
+    unchanged_detail,
+)
 from videoveil.pipeline.errors import WeightsChanged
 
 
@@ -190,3 +199,12 @@ def test_block_sums_are_right_at_any_size() -> None:
         assert not (found & ~slow).any()
         if min(height, width) > 1:
             assert np.array_equal(found, slow)
+
+
+def test_who_changes_the_whole_picture_behind_a_detector_follows_people_and_leaves_nothing_alone() -> None:
+    cover = Obfuscator("blacken", Fixed(np.array([[10, 10, 60, 90, 1]], np.float32)))
+    both, blur = Layered(cover, open_anonymizer("blur")), open_anonymizer("blur")
+    assert [covers_parts(one) for one in (cover, both, blur)] == [True, False, False]
+    assert [follows_people(one) for one in (cover, both, blur)] == [True, True, False]
+    assert found(both) == found(cover) is not None
+    assert found(blur) is None

@@ -11,11 +11,12 @@ from videoveil.anonymizers import Rank, latent
 from videoveil.anonymizers.errors import NotExportable, Withheld
 from videoveil.anonymizers.keys import NoiseKey
 from videoveil.anonymizers.named import open_anonymizer
-from videoveil.anonymizers.obfuscate import Fixed, Obfuscator
+from videoveil.anonymizers.obfuscate import Fixed, Layered, Obfuscator
 from videoveil.anonymizers.pixel import NoiseFloor, Outline, UNet, pixel
 from videoveil.errors import UsageError
 from videoveil.pipeline import engines
 from videoveil.pipeline.engines import (
+    LayeredWorker,
     NetworkWorker,
     PlainWorker,
     StreamWorker,
@@ -25,6 +26,7 @@ from videoveil.pipeline.engines import (
     to_tensor,
 )
 from videoveil.pipeline.errors import WeightsChanged
+from videoveil.pipeline.inner import trained_size
 from videoveil.pipeline.options import Options
 
 SIZE = (48, 64)
@@ -72,6 +74,30 @@ def test_each_kind_of_anonymizer_gets_its_worker() -> None:
     assert isinstance(shop.worker(pixel(UNet(width=4)), SIZE, 5, options), NetworkWorker)
     obfuscator = Obfuscator("blacken", Fixed(np.array([[1, 1, 9, 9, 1]], np.float32)))
     assert isinstance(shop.worker(obfuscator, SIZE, 5, options), StreamWorker)
+    behind = shop.worker(Layered(obfuscator, pixel(UNet(width=4))), SIZE, 5, options)
+    assert isinstance(behind, LayeredWorker)
+    assert isinstance(behind.then, NetworkWorker)
+    assert behind.facts()["behind"] == "stream"
+
+
+def test_a_network_behind_a_detector_looks_at_the_size_of_its_training_and_is_asked_for_its_answer() -> None:
+    network = pixel(UNet(width=4), size=16)
+    made = Layered(Obfuscator("blacken", Fixed(np.array([[1, 1, 9, 9, 1]], np.float32))), network)
+    assert trained_size(made) == trained_size(network) == 16
+    worker = Workshop().worker(made, (48, 64), 5, Options(engine="torch"))
+    assert isinstance(worker, LayeredWorker)
+    assert isinstance(worker.then, NetworkWorker)
+    assert worker.then.scaled
+    given = images(3, 48, 64)
+    covered = [image.copy() for image in given]
+    for image in covered:
+        image[1:9, 1:9] = 0
+    alone = Workshop().worker(network, (48, 64), 5, Options(engine="torch"))
+    assert all(np.array_equal(one, other) for one, other in zip(worker(given), alone(covered)))
+    worker.answer()
+    worker.then._answer = worker.then._answer + 9  # as if its weights were others now
+    with pytest.raises(WeightsChanged, match="answer"):
+        worker.answer()
 
 
 @pytest.mark.parametrize("size", [(48, 64), (33, 47), (16, 16), (9, 40), (5, 7)])

@@ -9,7 +9,7 @@ from PIL import Image
 from tests.pipeline import films
 from tests.pipeline.faults import FAILS_AT, Faulty
 from videoveil.anonymizers.named import open_anonymizer
-from videoveil.anonymizers.obfuscate import Fixed, Obfuscator
+from videoveil.anonymizers.obfuscate import Fixed, Layered, Obfuscator
 from videoveil.anonymizers.pixel import UNet, pixel
 from videoveil.errors import CorruptVideo, UsageError
 from videoveil.pipeline.checks import NOTHING_FOUND
@@ -81,6 +81,21 @@ def test_a_picture_in_which_nobody_is_found_is_black_and_says_so(face: Path, tmp
     report = anonymize_picture(face, tmp_path / "out.png", nobody)
     assert report.black[0].reason == NOTHING_FOUND
     assert not picture(tmp_path / "out.png").any()
+
+
+def test_two_layers_cover_a_face_that_is_found_and_draw_one_that_is_not(face: Path, tmp_path: Path) -> None:
+    def made(boxes: np.ndarray) -> Layered:
+        return Layered(Obfuscator("blacken", Fixed(boxes)), open_anonymizer("veil-pixel"))
+
+    height, width = picture(face).shape[:2]
+    whole = np.array([[0, 0, width, height, 1]], np.float32)
+    report = anonymize_picture(face, tmp_path / "found.png", made(whole))
+    assert report.detector is not None
+    assert report.detector["boxes"] == 1
+    anonymize_picture(face, tmp_path / "missed.png", made(whole[:0]))
+    anonymize_picture(face, tmp_path / "drawn.png", open_anonymizer("veil-pixel"))
+    assert np.array_equal(picture(tmp_path / "missed.png"), picture(tmp_path / "drawn.png"))
+    assert picture(tmp_path / "found.png").std() < picture(tmp_path / "drawn.png").std() / 4
 
 
 def test_names_and_files_that_are_no_pictures_are_refused(face: Path, tmp_path: Path) -> None:

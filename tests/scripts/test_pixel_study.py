@@ -109,8 +109,8 @@ def test_on_two_cores_no_row_is_there_twice() -> None:
     """The UNet++ is too large there, and a row that differs from another by it alone would be that other one."""
     assert "SPAct, UNet++" in rows(SCALES["gpu"])
     assert "SPAct, UNet++" not in rows(SCALES["cpu"])
-    recipes = [one.recipe for one in rows(SCALES["cpu"]).values() if one.recipe]
-    described = [(recipe.stages, recipe.settings) for recipe in recipes]
+    learnt = [one for one in rows(SCALES["cpu"]).values() if one.recipe]
+    described = [(one.method, one.recipe.stages, one.recipe.settings) for one in learnt if one.recipe]
     assert all(one not in described[:place] for place, one in enumerate(described))
 
 

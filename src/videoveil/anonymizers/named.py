@@ -2,6 +2,7 @@
 
 open_anonymizer("downsample:4")            the whole picture
 open_anonymizer("blur-faces")              what a detector finds
+open_anonymizer("blacken-faces+veil-pixel") what a detector finds, then the whole picture
 open_anonymizer("veil-pixel")              what comes with the package (`videoveil.shipped`)
 open_anonymizer("runs/spact")              a folder that `veil train` wrote, or a hub id ORG/NAME
 open_anonymizer("mosaic.py")               a Python file of one's own (`anonymizers.own`)
@@ -24,6 +25,7 @@ from videoveil.errors import UsageError
 
 if TYPE_CHECKING:
     from videoveil.anonymizers.keys import NoiseKey
+    from videoveil.anonymizers.obfuscate import Obfuscator
     from videoveil.anonymizers.obfuscate.detectors import Detector
 
 MARGIN = 0.1  # how much boxes of a detector grow on each side: detectors cut hair and hands off
@@ -64,7 +66,7 @@ FOUND = {  # name → (method, what the detector must find)
     for name, method in (("blacken", "blacken"), ("blur", "strong-blur"), ("weak-blur", "weak-blur"))
     for covers in ("people", "faces")
 }
-NAMES = (*WHOLE, "downsample:FACTOR", *FOUND, "FILE.py")
+NAMES = (*WHOLE, "downsample:FACTOR", *FOUND, "FOUND+OTHER", "FILE.py")
 DETECTORS = ("hog", "centerface", "centerface:FILE", "yolo:FILE", "yunet:FILE")
 
 
@@ -81,6 +83,11 @@ def open_anonymizer(
     are followed from frame to frame, and with `fail_closed` a frame in which one is lost becomes black, and so do all
     after it until that person is found again.
     """
+    cover, plus, then = source.partition("+")
+    if cover in FOUND and plus:
+        from videoveil.anonymizers.obfuscate import Layered
+
+        return Layered(_obfuscator(cover, detector, fail_closed), open_anonymizer(then, key=key))
     if source in FOUND:
         return _obfuscator(source, detector, fail_closed)
     if detector is not None or fail_closed:
@@ -125,7 +132,7 @@ def open_detector(text: str) -> Detector:
     raise UsageError(f"detector {text!r}: must be one of {', '.join(DETECTORS)}")
 
 
-def _obfuscator(source: str, detector: Detector | None, fail_closed: bool) -> Classical:
+def _obfuscator(source: str, detector: Detector | None, fail_closed: bool) -> Obfuscator:
     from videoveil.anonymizers.obfuscate import Obfuscator, Tracking
 
     method, covers = FOUND[source]

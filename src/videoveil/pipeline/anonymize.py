@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from videoveil import files
 from videoveil.errors import VeilError
-from videoveil.pipeline.checks import Checked
+from videoveil.pipeline.checks import Checked, found
 from videoveil.pipeline.errors import FramesFailed, StageFailed, Stopped, WeightsChanged, told
 from videoveil.pipeline.options import DEFAULTS, Options
 from videoveil.pipeline.order import Order
@@ -301,7 +301,7 @@ class _Run:
 
     def _report(self, destination: str, error: BaseException | None = None) -> Report:
         seconds = {name: round(self.line.seconds.get(name, 0.0), 3) for name in STAGES}
-        detector = self.anonymizer.report().to_json() if self.checks.partly else None
+        detector = found(self.anonymizer)
         from videoveil.pipeline.inner import unmeasured_scale
 
         notes = []

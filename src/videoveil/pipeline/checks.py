@@ -162,6 +162,18 @@ def covers_parts(anonymizer: Any) -> bool:
     return isinstance(anonymizer, Obfuscator)
 
 
+def follows_people(anonymizer: Any) -> bool:
+    """Whether it looks for people and follows them from frame to frame: it wants whole videos, and has a report."""
+    from videoveil.anonymizers.obfuscate import Layered, Obfuscator
+
+    return isinstance(anonymizer, Obfuscator | Layered)
+
+
+def found(anonymizer: Any) -> dict[str, Any] | None:
+    """What its detector found in the last video, for reports; None where it asks none."""
+    return dict(anonymizer.report().to_json()) if follows_people(anonymizer) else None
+
+
 def not_a_picture(made: Any, shape: tuple[int, ...]) -> str:
     """Why `made` is not a picture of this shape; empty if it is one."""
     if not isinstance(made, np.ndarray):

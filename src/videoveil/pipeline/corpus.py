@@ -288,13 +288,13 @@ class Corpus:
 
     def _plan(self, entry: Entry, anonymizer: Any) -> Plan:
         from videoveil.media.reader import open_video
-        from videoveil.pipeline.checks import covers_parts
+        from videoveil.pipeline.checks import follows_people
 
         before = stamp(entry.source)
         with open_video(entry.source, limits=self.options.limits) as video:
             times = video.index()
             shift = max(Fraction(0), -int(times[0]) * video.info.time_base)
-        follows = covers_parts(anonymizer)  # somebody who is followed must not be lost at a seam
+        follows = follows_people(anonymizer)  # somebody who is followed must not be lost at a seam
         whole = len(times) if follows else self.chunk
         return Plan(len(times), bounds(len(times), whole), shift, tuple(before))
 
@@ -367,10 +367,12 @@ def _engine(anonymizer: Any, size: tuple[int, int], options: Options) -> EngineN
     """The engine for a learned anonymizer: the one that was asked for, or the fastest here."""
     from videoveil.anonymizers.pixel.anonymizer import PixelAnonymizer
     from videoveil.pipeline.engines import Workshop
+    from videoveil.pipeline.inner import of_the_whole
 
-    if options.engine != "auto" or not isinstance(anonymizer, PixelAnonymizer) or not anonymizer.networks:
+    whole = of_the_whole(anonymizer)
+    if options.engine != "auto" or not isinstance(whole, PixelAnonymizer) or not whole.networks:
         return "torch" if options.engine == "auto" else options.engine
-    found: EngineName = Workshop().worker(anonymizer, size, None, options).facts()["name"]
+    found: EngineName = Workshop().worker(whole, size, None, options).facts()["name"]
     return found
 
 

@@ -30,7 +30,7 @@ from torch.nn import functional as F
 from videoveil.anonymizers.errors import Withheld
 from videoveil.anonymizers.latent import LatentAnonymizer, require_exportable
 from videoveil.anonymizers.named import Untouched
-from videoveil.anonymizers.obfuscate import Obfuscator
+from videoveil.anonymizers.obfuscate import Layered, Obfuscator
 from videoveil.anonymizers.pixel.anonymizer import PixelAnonymizer
 from videoveil.anonymizers.pixel.engine import Engine, engine
 from videoveil.devices import choose
@@ -112,6 +112,9 @@ class Workshop:
         """
         if isinstance(anonymizer, Obfuscator):
             return StreamWorker(anonymizer)
+        if isinstance(anonymizer, Layered):
+            then = self.worker(anonymizer.then, size, frames, options)
+            return LayeredWorker(StreamWorker(anonymizer.cover), then)
         if not isinstance(anonymizer, PixelAnonymizer) or not anonymizer.networks:
             return PlainWorker(anonymizer, size, options, hands)
         wanted, inner = options.engine, inner_size(size, options.inner, trained_size(anonymizer))
@@ -176,6 +179,27 @@ class StreamWorker:
 
     def facts(self) -> dict[str, Any]:
         return {"name": "stream", "batch": self.batch}
+
+
+class LayeredWorker:
+    """An obfuscator that follows people, and behind it whoever changes whole pictures: one stream."""
+
+    hands = 1
+
+    def __init__(self, cover: StreamWorker, then: Worker):
+        self.cover, self.then, self.batch = cover, then, then.batch
+
+    def begin(self) -> None:
+        self.then.begin()
+
+    def __call__(self, images: Sequence[np.ndarray], content: str | None = None) -> list[Any]:
+        return self.then(self.cover(images, content), content)
+
+    def answer(self, every: bool = True) -> None:
+        self.then.answer(every)
+
+    def facts(self) -> dict[str, Any]:
+        return {**self.then.facts(), "behind": self.cover.facts()["name"], "hands": self.hands}
 
 
 class PlainWorker:

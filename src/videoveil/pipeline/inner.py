@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from videoveil.anonymizers.obfuscate import Layered
 from videoveil.anonymizers.pixel.anonymizer import PixelAnonymizer
 from videoveil.anonymizers.pixel.stage import LEAST
 from videoveil.pipeline.options import ALL, ASKED, TRAINED
@@ -22,9 +23,15 @@ Size = tuple[int, int]  # height, width
 LARGER = 1.5  # times as large as in training, people are no longer what a network has learned
 
 
+def of_the_whole(anonymizer: Any) -> Any:
+    """The part of an anonymizer that changes whole pictures: of two layers the second, else itself."""
+    return anonymizer.then if isinstance(anonymizer, Layered) else anonymizer
+
+
 def trained_size(anonymizer: Any) -> int:
     """Short side of the pictures that a learned anonymizer was trained on; 0: it learned nothing, or does not say."""
-    return anonymizer.config.size if isinstance(anonymizer, PixelAnonymizer) and anonymizer.networks else 0
+    whole = of_the_whole(anonymizer)
+    return whole.config.size if isinstance(whole, PixelAnonymizer) and whole.networks else 0
 
 
 def inner_size(size: Size, inner: int | None, trained: int = 0) -> Size:

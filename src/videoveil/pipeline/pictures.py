@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from videoveil import files
+from videoveil.pipeline.checks import found
 from videoveil.pipeline.errors import FramesFailed, told
 from videoveil.pipeline.options import DEFAULTS, Options
 from videoveil.pipeline.order import Order
@@ -73,6 +74,6 @@ def anonymize_picture(
         kind=str(getattr(anonymizer, "kind", type(anonymizer).__name__)),
         black=spans.all(),
         black_frames=spans.frames,
-        detector=anonymizer.report().to_json() if checks.partly else None,
+        detector=found(anonymizer),
         notes=tuple(filter(None, [unmeasured_scale(anonymizer, raw.shape[:2], options.inner)])),
     )

@@ -10,6 +10,7 @@ from videoveil.anonymizers.obfuscate.blacken import Blacken
 from videoveil.anonymizers.obfuscate.blur import STRONG, WEAK, Blur
 from videoveil.anonymizers.obfuscate.cache import BoxCache, VideoBoxes, search, search_frames
 from videoveil.anonymizers.obfuscate.detectors import CenterFace, Detector, Fixed, Hog, YuNet
+from videoveil.anonymizers.obfuscate.layered import Layered
 from videoveil.anonymizers.obfuscate.paint import BoxPainter
 from videoveil.anonymizers.obfuscate.report import ObfuscationReport
 from videoveil.anonymizers.obfuscate.tracking import Followed, Tracker, Tracking, fill_gaps
@@ -30,6 +31,7 @@ __all__ = [
     "Fixed",
     "Followed",
     "Hog",
+    "Layered",
     "Method",
     "ObfuscationReport",
     "Obfuscator",
