@@ -206,5 +206,5 @@ def test_who_changes_the_whole_picture_behind_a_detector_follows_people_and_leav
     both, blur = Layered(cover, open_anonymizer("blur")), open_anonymizer("blur")
     assert [covers_parts(one) for one in (cover, both, blur)] == [True, False, False]
     assert [follows_people(one) for one in (cover, both, blur)] == [True, True, False]
-    assert found(both) == found(cover) is not None
+    assert (found(both) or {})["method"] == (found(cover) or {})["method"] == "blacken"
     assert found(blur) is None

@@ -51,7 +51,12 @@ def test_it_is_one_after_the_other() -> None:
 def test_the_report_tells_of_the_detector() -> None:
     made = layered()
     made(clips())
-    assert made.report().to_json()["boxes"] == 8
+    told = made.report()
+    assert told.to_json()["boxes"] == 8
+    assert told.to_json()["second"] == made.then.content_hash()
+    assert "second layer" in str(told)
+    assert "stay visible" not in str(told)
+    assert "second" not in made.cover.report().to_json()
 
 
 def test_its_hash_is_that_of_both_layers() -> None:

@@ -11,6 +11,7 @@ found nothing gets as far as the second layer; of somebody who is not, only what
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, ClassVar
 
 from torch import Tensor
@@ -50,8 +51,8 @@ class Layered(Classical):
         return made
 
     def report(self) -> ObfuscationReport:
-        """What the detector found."""
-        return self.cover.report()
+        """What the detector found, and that it is not all that was done."""
+        return replace(self.cover.report(), second=self.then.content_hash())
 
     def export_problems(self) -> list[str]:
         return [*self.cover.export_problems(), *self.then.export_problems()]

@@ -7,6 +7,7 @@ from typing import Any
 
 LIMIT = "Only what the detector found is covered. People it never saw are not covered, nor can they be counted here."
 FACES_ONLY = "Only faces are covered: body, clothes, hair and gait stay visible."
+SECOND = "What was not covered, and whom the detector never saw, is as the second layer leaves it: see that one's card."
 ON_LOST = {
     "blacken": "the whole frame was blackened",
     "expected": "the place where the lost person was expected was covered too",
@@ -30,6 +31,8 @@ class ObfuscationReport:
     lost: tuple[tuple[int, int], ...] = ()
     given_up: tuple[int, ...] = ()
     """Frames from which on a lost person was no longer waited for: from there on they may be seen."""
+    second: str = ""
+    """Hash of the anonymizer that the whole picture went through afterwards."""
 
     @property
     def lost_frames(self) -> tuple[int, ...]:
@@ -38,6 +41,8 @@ class ObfuscationReport:
 
     @property
     def limits(self) -> tuple[str, ...]:
+        if self.second:
+            return (SECOND,)
         return (LIMIT, FACES_ONLY) if self.covers == "faces" else (LIMIT,)
 
     def to_json(self) -> dict[str, Any]:
@@ -53,6 +58,7 @@ class ObfuscationReport:
             "given_up": list(self.given_up),
             "on_lost": ON_LOST[self.on_lost],
             "limits": list(self.limits),
+            **({"second": self.second} if self.second else {}),
         }
 
     def __str__(self) -> str:
