@@ -65,7 +65,7 @@ class Job:
 
     @property
     def title(self) -> str:
-        return " ".join(str(part) for part in ("seed", self.seed, self.variant, self.twin, self.what) if part)
+        return " ".join(str(part) for part in ("seed", self.seed, self.variant, self.what, self.twin) if part)
 
 
 # --- what a process does ------------------------------------------------------------------------------------
@@ -78,9 +78,7 @@ def work(job: Job) -> str:
     torch.set_num_threads(1)
     began = time.perf_counter()
     said = {"render": render, "extract": extract, "fit": fit}.get(job.what, score)(job)
-    return (
-        f"seed {job.seed} {job.variant} {job.what} {job.twin}: {said} ({time.perf_counter() - began:.0f} s)"
-    )
+    return f"{job.title}: {said} ({time.perf_counter() - began:.0f} s)"
 
 
 def render(job: Job) -> str:

@@ -1,15 +1,16 @@
 """What the pixel tables of docs/results.md need a GPU for, side by side in one call.
 
-    python benchmarks/on_gpu.py DATA OUT [--minutes 28] [--jobs 13] [--again]
+    python benchmarks/on_gpu.py DATA OUT [--minutes 28] [--jobs 13] [--again] [--gathered FILE]
 
 Two chains of commands share one GPU, through NVIDIA's MPS where its daemon is there: the study on twins
-(`pixel_study.py --scale gpu`: actions, attackers and anomalies first, drawing frames again after it) and the rows on
-real clips (`real_pixels.py`: first the cells that docs/data/pixels-real.json lacks, then, with `--again`, the rows that
-learn once more). OUT/gathered.tgz is written anew every few seconds and holds what is small and worth keeping: results,
-what was said of every test item, logs and pictures of the theatre; never a video, a photograph or weights. When the
-minutes are over everything is stopped; the same call goes on from what is there. Then, where the archive was unpacked:
+(`pixel_study.py --scale gpu`: actions, attackers and anomalies first, drawing frames again after it) and a choice of
+rows on real clips (`real_pixels.py`: of LACKING what docs/data/pixels-real.json has no figure for, then, with
+`--again`, LEARNT). FILE, or else OUT/gathered.tgz, is written anew every twenty seconds and holds what is small and
+worth keeping: results, what was said of every test item, logs, the frontier and the strips of the theatre; never a
+video, a photograph or weights. When the minutes are over everything is stopped. The same call goes on from what is in
+OUT; an unpacked archive has no weights, and can only be shown:
 
-    python benchmarks/real_pixels.py DATA OUT/real --show --rows NAME …
+    python benchmarks/real_pixels.py DATA OUT/real --show
     python scripts/results.py --add pixels-real OUT/real/results.json
     python scripts/results.py --store pixels-twins OUT/twins/results.json
 """
@@ -18,6 +19,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import io
 import os
 import shutil
 import signal
@@ -27,8 +29,12 @@ import tarfile
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent.parent))
+
+from videoveil import files
 
 HERE = Path(__file__).parent
 ROOT = HERE.parent
@@ -45,16 +51,11 @@ LACKING = (
 LEARNT = ("TeD-SPAD", "penalty, B=0.5", "SPAct", "penalty, B=0.15")
 
 EVERY = 20.0  # seconds from one look to the next
-KEPT = (".json", ".npz", ".log", ".png")
-RAW = (
-    "boxes",
-    "vphmdb",
-    "ucf-crime",
-    "ucf-crime-features",
-    "run",
-    "target",
-)  # folders with videos, weights, features
-LARGEST = 2**20  # bytes of a file that is gathered
+KEPT = (".json", ".npz", ".log")
+PICTURES = ("twins/frontier.png", "twins/strips.png")  # of the theatre alone
+LEFT_OUT = ("boxes", "vphmdb", "ucf-crime", "ucf-crime-features", "run", "target", "mps")
+LARGEST = 4 * 2**20  # bytes of a file that is gathered; what was said of 1,181 faces takes 1.8 million
+PATIENCE = 20.0  # seconds for a thread whose command was killed
 MPS = "nvidia-cuda-mps-control"
 
 
@@ -75,63 +76,57 @@ class Chain:
     threads: int = 1
     running: subprocess.Popen[bytes] | None = None
     stopped: bool = False
+    lock: threading.Lock = field(default_factory=threading.Lock)  # nothing begins while it is being stopped
 
     def run(self) -> None:
-        environment = {**os.environ, "PYTHONUNBUFFERED": "1", "OMP_NUM_THREADS": str(self.threads)}
         for step in self.steps:
-            if self.stopped:
-                return
             began = time.monotonic()
             with (self.out / f"{step.name}.log").open("ab") as log:
-                self.running = subprocess.Popen(
-                    step.words, stdout=log, stderr=subprocess.STDOUT, env=environment, start_new_session=True
-                )
-                code = self.running.wait()
-            print(
-                f"{step.name}: exit code {code} after {(time.monotonic() - began) / 60:.1f} minutes",
-                flush=True,
+                process = self._begin(step, log)
+                if process is None:
+                    return
+                code = process.wait()
+            _kill(process)  # whoever it left behind must not share the GPU with the next
+            minutes = (time.monotonic() - began) / 60
+            print(f"{step.name}: exit code {code} after {minutes:.1f} minutes", flush=True)
+
+    def _begin(self, step: Step, log: io.BufferedWriter) -> subprocess.Popen[bytes] | None:
+        environment = {**os.environ, "PYTHONUNBUFFERED": "1", "OMP_NUM_THREADS": str(self.threads)}
+        with self.lock:
+            if self.stopped:
+                return None
+            self.running = subprocess.Popen(
+                step.words, stdout=log, stderr=subprocess.STDOUT, env=environment, start_new_session=True
             )
+            return self.running
 
     def stop(self) -> None:
         """The command with all of its processes."""
-        self.stopped = True
-        if self.running is not None and self.running.poll() is None:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(self.running.pid, signal.SIGKILL)
+        with self.lock:
+            self.stopped = True
+            if self.running is not None:
+                _kill(self.running)
+
+
+def _kill(process: subprocess.Popen[bytes]) -> None:
+    """Everybody in its group, also where the leader is gone."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
 
 
 def chains(asked: argparse.Namespace) -> list[Chain]:
-    def script(name: str, *words: str | Path) -> tuple[str, ...]:
+    def script(name: str, *words: str | int | Path) -> tuple[str, ...]:
         return (sys.executable, str(HERE / name), *map(str, words))
 
     twins, real = asked.out / "twins", asked.out / "real"
     study = ("--scale", "gpu", "--jobs", str(asked.jobs), "--workers", "1", "--device", "cuda")
     shown = ("--plot", twins / "frontier.png", "--strips", twins / "strips.png")
     rows = ("--device", "cuda", "--workers", "2")
-    steps = [
-        Step(
-            "real-lacking",
-            script(
-                "real_pixels.py",
-                asked.data,
-                real,
-                *rows,
-                "--jobs",
-                "3",
-                "--missing",
-                STORED,
-                "--rows",
-                *LACKING,
-            ),
-        )
-    ]
-    if asked.again:
-        steps.append(
-            Step(
-                "real-learnt",
-                script("real_pixels.py", asked.data, real, *rows, "--jobs", "4", "--rows", *LEARNT),
-            )
-        )
+    lacking = script(
+        "real_pixels.py", asked.data, real, *rows, "--jobs", 3, "--missing", STORED, "--rows", *LACKING
+    )
+    learnt = script("real_pixels.py", asked.data, real, *rows, "--jobs", 4, "--rows", *LEARNT)
+    steps = [Step("real-lacking", lacking), *([Step("real-learnt", learnt)] if asked.again else [])]
     return [
         Chain(
             (
@@ -144,28 +139,37 @@ def chains(asked: argparse.Namespace) -> list[Chain]:
     ]
 
 
-def gather(out: Path) -> Path:
-    """OUT/gathered.tgz: what is small and shows nobody."""
-    found = out / "gathered.tgz"
+def gather(out: Path, found: Path) -> None:
+    """What is small and shows nobody, each file as it is at this moment; `found` is whole at every moment."""
     temporary = found.with_suffix(".tmp")
     with tarfile.open(temporary, "w:gz") as archive:
         for path in worth_keeping(out):
-            with contextlib.suppress(FileNotFoundError):  # was renamed meanwhile
-                archive.add(path, path.relative_to(out), recursive=False)
+            try:
+                data = path.read_bytes()
+            except OSError:  # was renamed meanwhile: the next look finds it
+                continue
+            name = str(path.relative_to(out))
+            if len(data) > LARGEST:
+                print(f"{name}: {len(data):,} bytes are too many, not gathered", flush=True)
+                continue
+            about = tarfile.TarInfo(name)
+            about.size, about.mtime = len(data), int(time.time())
+            archive.addfile(about, io.BytesIO(data))
     temporary.replace(found)
-    return found
 
 
 def worth_keeping(out: Path) -> Iterator[Path]:
     for folder, folders, names in os.walk(out):
-        folders[:] = sorted(name for name in folders if name not in RAW)
+        folders[:] = sorted(name for name in folders if name not in LEFT_OUT)
         for name in sorted(names):
             path = Path(folder, name)
-            if path.suffix in KEPT and path.stat().st_size <= LARGEST:
+            if name.startswith(files.TEMPORARY):
+                continue
+            if path.suffix in KEPT or str(path.relative_to(out)) in PICTURES:
                 yield path
 
 
-def run(work: Sequence[Chain], out: Path, until: float) -> None:
+def run(work: Sequence[Chain], out: Path, found: Path, until: float) -> None:
     """All chains until they end or the moment comes; gathers all the while."""
     threads = [threading.Thread(target=chain.run, daemon=True) for chain in work]
     for thread in threads:
@@ -174,13 +178,13 @@ def run(work: Sequence[Chain], out: Path, until: float) -> None:
         while any(thread.is_alive() for thread in threads) and time.monotonic() < until:
             for thread in threads:
                 thread.join(min(EVERY, max(0.0, until - time.monotonic())) / len(threads))
-            gather(out)
+            gather(out, found)
     finally:
         for chain in work:
             chain.stop()
         for thread in threads:
-            thread.join()
-        gather(out)
+            thread.join(PATIENCE)
+        gather(out, found)
 
 
 @contextlib.contextmanager
@@ -195,7 +199,8 @@ def shared_gpu(out: Path) -> Iterator[None]:
     try:
         yield
     finally:
-        subprocess.run([MPS], input=b"quit\n", check=False)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            subprocess.run([MPS], input=b"quit -t 10\n", check=False, timeout=30)
 
 
 def main() -> None:
@@ -207,12 +212,15 @@ def main() -> None:
     parser.add_argument("--minutes", type=float, default=28.0)
     parser.add_argument("--jobs", type=int, default=13, help="of the study on twins")
     parser.add_argument("--again", action="store_true", help="also the rows on real clips that learn")
+    parser.add_argument("--gathered", type=Path, help="an archive elsewhere than OUT/gathered.tgz")
     asked = parser.parse_args()
     until = time.monotonic() + 60 * asked.minutes
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # stops the commands too
     asked.out.mkdir(parents=True, exist_ok=True)
+    found = asked.gathered or asked.out / "gathered.tgz"
     with shared_gpu(asked.out):
-        run(chains(asked), asked.out, until)
-    print(f"{asked.out / 'gathered.tgz'}: {(asked.out / 'gathered.tgz').stat().st_size / 2**20:.1f} MiB")
+        run(chains(asked), asked.out, found, until)
+    print(f"{found}: {found.stat().st_size / 2**20:.1f} MiB")
 
 
 if __name__ == "__main__":

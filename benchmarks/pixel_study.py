@@ -74,6 +74,11 @@ class Job:
         return self.place / f"{self.what}.json"
 
     @property
+    def ready(self) -> bool:
+        """Whether what its pictures go through is there."""
+        return self.entry is None or self.entry.recipe is None or (self.place / "ready").is_file()
+
+    @property
     def title(self) -> str:
         return f"seed {self.seed} {self.row} {self.what}"
 
@@ -311,9 +316,7 @@ class Study:
 
     def missing(self, seed: int, row: str) -> list[Job]:
         """What a row still needs, and can have now."""
-        entry = self.job(seed, "", row).entry
-        place = self.job(seed, "", row).place
-        if entry is not None and entry.recipe is not None and not (place / "ready").is_file():
+        if not self.job(seed, "", row).ready:
             return [self.job(seed, "fit", row)]
         also = ["surveillance"] if row == RAW and "anomaly" in self.parts(row) else []
         wanted = [self.job(seed, what, row) for what in (*also, *self.parts(row))]
@@ -379,7 +382,7 @@ def collect(study: Study) -> dict[str, dict[str, list[dict[str, Any]]]]:
     found: dict[str, dict[str, list[dict[str, Any]]]] = {}
     for row in (RAW, *study.chosen):
         found[row] = {}
-        for what in study.parts(row):
+        for what in SCORES:  # also what this call goes without
             results = [study.job(seed, what, row).result for seed in study.seeds]
             if all(path.is_file() for path in results):
                 found[row][what] = [json.loads(path.read_text()) for path in results]
@@ -523,7 +526,7 @@ def strips(study: Study, destination: Path) -> None:
     with open_video(item.path) as video:
         images = video.read(list(range(min(16, video.count()))))  # (T, H, W, 3)
     made = [study.job(job.seed, "", row) for row in study.chosen]
-    ready = [one for one in made if (one.place / "ready").is_file() or painter(one) or model(one.row)]
+    ready = [one for one in made if one.ready]
     shown = {model(one.row) or one.row: published(one, item, images) for one in ready}
     progression(images, shown, every=4).write(destination)
 

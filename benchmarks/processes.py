@@ -6,6 +6,7 @@ import multiprocessing
 import time
 from collections.abc import Callable, Hashable, Iterable
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
 from typing import Any, Protocol, TypeVar
 
 
@@ -29,23 +30,33 @@ def run(
     """`work(job)` of every job, `count` at once, the lowest `urgency` first; prints what each says.
 
     `after(job)` follows one that did not fail and names jobs that are possible now; each of them is done once. Nothing
-    is begun after the moment `until`. Returns what failed, in words.
+    is begun after the moment `until`. A process that dies takes the jobs that are at work along; the others are done by
+    new ones. Returns what failed, in words.
     """
     failed: list[str] = []
-    with ProcessPoolExecutor(count, mp_context=multiprocessing.get_context("spawn")) as pool:
-        running: dict[Future[str], J] = {}
-        waiting = sorted(jobs, key=urgency)
-        known = set(waiting)
+    running: dict[Future[str], J] = {}
+    waiting = sorted(jobs, key=urgency)
+    known = set(waiting)
+    pool, broken = _pool(count), False
+    try:
         while waiting or running:
-            while waiting and len(running) < count and time.time() < until:
-                job = waiting.pop(0)
-                running[pool.submit(work, job)] = job
-            if not running:
+            if broken and not running:
+                pool.shutdown()
+                pool, broken = _pool(count), False
+            while waiting and not broken and len(running) < count and time.time() < until:
+                try:
+                    running[pool.submit(work, waiting[0])] = waiting[0]
+                except BrokenProcessPool:
+                    broken = True
+                else:
+                    waiting.pop(0)
+            if not running and not broken:
                 print(*(f"not begun: {job.title}" for job in waiting), sep="\n", flush=True)
                 break
             for future in wait(running, return_when=FIRST_COMPLETED).done:
                 job = running.pop(future)
                 if error := future.exception():
+                    broken |= isinstance(error, BrokenProcessPool)  # one died, and took the others along
                     failed.append(f"{job.title}: {error!r}")
                     print(f"FAILED {failed[-1]}", flush=True)
                     continue
@@ -53,4 +64,10 @@ def run(
                 later = [one for one in after(job) if one not in known]
                 known |= set(later)
                 waiting = sorted([*waiting, *later], key=urgency)
+    finally:
+        pool.shutdown()
     return failed
+
+
+def _pool(count: int) -> ProcessPoolExecutor:
+    return ProcessPoolExecutor(count, mp_context=multiprocessing.get_context("spawn"))

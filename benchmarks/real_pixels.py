@@ -18,7 +18,8 @@ against; parts are done in the order in which they are named. `--limit` takes a 
 numbers mean nothing.
 Finished parts are not done again. Every part keeps what was said of each test item; intervals are 95 % of a bootstrap
 over test items and seeds, those of shares paired by item. Writes OUT/results.json, where the rows of earlier calls
-stay, and prints Markdown; `--show` does that with the parts that are there and runs nothing.
+stay, and prints Markdown; `--show` does that with the parts that are there, of all rows that have any unless rows are
+named, and runs nothing.
 """
 
 from __future__ import annotations
@@ -118,6 +119,10 @@ class Job:
         return None if self.row == RAW or model(self.row) else known()[self.row]
 
     @property
+    def title(self) -> str:
+        return f"seed {self.seed} {self.row}"
+
+    @property
     def covers(self) -> bool:
         """Whether somebody has to look for people first."""
         return self.entry is not None and bool(self.entry.method)
@@ -133,6 +138,12 @@ class Job:
 def known() -> dict[str, Row]:
     """Every row by name."""
     return pixel_rows.known(REAL)
+
+
+def learns(row: str) -> bool:
+    """Whether its anonymizer is trained here."""
+    entry = known().get(row)
+    return entry is not None and entry.recipe is not None and entry.recipe.settings.epochs > 0
 
 
 def work(job: Job) -> str:
@@ -152,7 +163,7 @@ def work(job: Job) -> str:
         took = time.perf_counter() - started
         said.append(f"{part} {value if part == 'drawn' else 100 * value:.1f} ({took:.0f} s)")
     whole = time.perf_counter() - began
-    return f"seed {job.seed} {job.row}: made ({made:.0f} s), {', '.join(said)}, all in {whole:.0f} s"
+    return f"{job.title}: made ({made:.0f} s), {', '.join(said)}, all in {whole:.0f} s"
 
 
 @dataclass(frozen=True)
@@ -364,29 +375,37 @@ def _shown(key: str, one: Any) -> str:
     return f"{scale * one.value:.{digits}f} [{low}, {high}]"
 
 
-def run(jobs: Sequence[Job], count: int) -> None:
-    """In processes of their own; while people are looked for, rows that need nobody found are at work."""
+def run(jobs: Sequence[Job], count: int) -> list[str]:
+    """In processes of their own; while people are looked for, rows that need nobody found are at work. What failed."""
+    failed: list[str] = []
     context = multiprocessing.get_context("spawn")
     covering = [job for job in jobs if job.covers]
     cores = os.cpu_count() or 1
     with ProcessPoolExecutor(count, context) as pool, ProcessPoolExecutor(cores, context) as lookers:
-        futures = [pool.submit(work, job) for job in jobs if not job.covers]
+        futures = {pool.submit(work, job): job for job in jobs if not job.covers}
         if covering:
             shares = [lookers.submit(look_for_people, jobs[0], n, cores) for n in range(cores)]
             looked = sum(share.result() for share in shares)
             print(f"people and faces looked for in {looked} items", flush=True)
-            futures += [pool.submit(work, job) for job in covering]
+            futures |= {pool.submit(work, job): job for job in covering}
         for future in as_completed(futures):
-            print(future.result() if not future.exception() else f"FAILED {future.exception()!r}", flush=True)
+            if error := future.exception():
+                failed.append(f"{futures[future].title}: {error!r}")
+            print(f"FAILED {failed[-1]}" if error else future.result(), flush=True)
+    return failed
 
 
 def lacking(
     rows: Sequence[str], parts: Sequence[str], stored: Mapping[str, Any]
 ) -> dict[str, tuple[str, ...]]:
-    """Row → the parts that stored results have no figure for; raw videos: all that some row lacks."""
+    """Row → the parts that stored results have no figure for; raw videos: all that some row lacks.
+
+    A row that learns lacks all or none: trained again it is another anonymizer.
+    """
     found = {
         row: tuple(part for part in parts if not stored.get(row, {}).get(part)) for row in rows if row != RAW
     }
+    found |= {row: tuple(parts) for row, lost in found.items() if lost and learns(row)}
     needed = {part for lost in found.values() for part in lost}
     return {RAW: tuple(part for part in parts if part in needed), **found}
 
@@ -415,6 +434,9 @@ def main() -> None:
     parser.add_argument("--show", action="store_true", help="what is there; nothing is run")
     asked = parser.parse_args()
     chosen = asked.rows or list(rows(REAL))
+    if asked.show and not asked.rows:
+        first_seed = asked.out / f"seed{asked.seeds[0]}"
+        chosen = [name for name in known() if (first_seed / place(name)).is_dir()]
     chosen = [n for word in chosen for n in (candidates(REAL) if word == "candidates" else [word])]
     if unknown := [name for name in chosen if name not in known() and not model(name)]:
         raise SystemExit(f"no rows {', '.join(unknown)}; there are {', '.join(known())}")
@@ -429,19 +451,24 @@ def main() -> None:
         if parts
         for seed in asked.seeds
     ]
-    if jobs:
-        run(jobs, asked.jobs)
+    failed = run(jobs, asked.jobs) if jobs else []
     text, found = table(names, asked.seeds, first)
     told = {"seeds": asked.seeds, "limit": asked.limit, "rows": found}
     write(asked.out / ("validation.json" if asked.validate else "results.json"), told)
     print(text)
+    if failed:
+        raise SystemExit("\n".join(failed))
 
 
 def write(path: Path, told: dict[str, Any]) -> None:
-    """With the rows that earlier calls found on the same seeds and items."""
+    """With what earlier calls found on the same seeds and items; a cell that is not known now stays."""
     before = json.loads(path.read_text("utf-8")) if path.is_file() else {}
     same = all(before.get(key) == told[key] for key in ("seeds", "limit"))
-    files.write_json(path, {**told, "rows": {**(before["rows"] if same else {}), **told["rows"]}})
+    rows: dict[str, Any] = before["rows"] if same else {}
+    for name, cells in told["rows"].items():
+        new = {key: cell for key, cell in cells.items() if cell is not None or key not in rows.get(name, {})}
+        rows[name] = {**rows.get(name, {}), **new}
+    files.write_json(path, {**told, "rows": rows})
 
 
 if __name__ == "__main__":

@@ -27,6 +27,7 @@ from typing import Any
 from videoveil import files, shipped
 from videoveil.anonymizers import publish
 from videoveil.anonymizers.card import Measurement, ModelCard, render
+from videoveil.attacks.fidelity import MOST
 from videoveil.errors import UsageError
 
 ROOT = Path(__file__).parents[1]
@@ -249,10 +250,12 @@ LATENT_NOTES = (
 PIXEL_NOTES = (
     "%s Rows that begin with `synthetic:` were measured on twins of {twins} at 64² (192 training and 96 test videos of "
     "actions)%s, {seeds}; the attackers know the theatre%s. Rows that begin with `real:` were measured at 112² on the "
-    "360 test clips of HMDB51 split 1%s: one training, intervals are a bootstrap over test items. The chance of a "
-    "detector is what published frames of another film give it, that of drawn frames the mean training frame; of their "
-    "SSIM neither an interval nor the mean frame's was kept. 58.92 dB is a raw frame against itself, the most that is "
-    "counted.{lacking} Known failures: %s"
+    "360 test clips of HMDB51 split 1%s: one training, intervals are a bootstrap over test items. Those of detectors "
+    "are of three frames of each of these clips at their own size, and nothing was trained for them; intervals are a "
+    "bootstrap over clips, and where five clips or fewer have anything found the upper end is the exact binomial one; "
+    "their chance is what published frames of another film give. The chance of drawn frames is the mean training "
+    f"frame; of their SSIM neither an interval nor the mean frame's was kept. {MOST:.2f} dB is a raw frame against "
+    "itself, the most that is counted.{lacking} Known failures: %s"
 )
 UNET_DATA = (
     "840 training clips of 12 classes of HMDB51 (split 1; films and web videos, for research) and the 192 training "
@@ -380,7 +383,9 @@ def card(name: str, folder: Path | None = None) -> ModelCard:
     twins = one.figures[0]
     told = {
         "seeds": _seeds(_studied(twins, found[twins])),
-        "twins": _joined(dict.fromkeys(s.twin for s in (measured or every) if s.twin)),
+        "twins": _joined(
+            dict.fromkeys(s.twin for s in (*measured, *(every if not rows.get(twins) else ())) if s.twin)
+        ),
         "lacking": _lacking([score for score in every if score not in measured]),
     }
     notes = [one.notes.format(**told)]

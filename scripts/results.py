@@ -35,7 +35,7 @@ KEPT = (  # of a record; tables need no more
     "videos",
     "raw_trained",
 )
-LEFT_OUT = ("per_class", "baseline", "headline", "seconds")  # of everything else
+LEFT_OUT = ("per_class", "baseline", "headline", "seconds", "store")  # of everything else
 RAW = {"raw": "raw"}
 CARDS = (  # figures that no page shows: those of the cards of shipped models
     "shipped-latent",

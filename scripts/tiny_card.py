@@ -73,7 +73,8 @@ def real() -> list[dict[str, Any]]:
 
 
 def share(value: float, trials: int) -> str:
-    """`98.9 [98.5, 99.2]`, in percent."""
+    """`98.9 [98.5, 99.2]`, in percent, of a share that was rounded when it was stored: so many were right."""
+    value = round(value * trials) / trials
     low, high = wilson(value, trials)
     return f"{100 * value:.1f} [{100 * low:.1f}, {100 * high:.1f}]"
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import os
+import signal
 import subprocess
 import sys
 import tarfile
@@ -10,17 +12,22 @@ import threading
 import time
 from pathlib import Path
 
+import numpy as np
+import pytest
 from benchmarks import on_gpu, real_pixels
 from benchmarks.on_gpu import Chain, Step
+
+from videoveil import files
+from videoveil.tasks.outcomes import AttributeOutcome
 
 
 def python(name: str, code: str) -> Step:
     return Step(name, (sys.executable, "-c", code))
 
 
-def gathered(out: Path) -> set[str]:
-    with tarfile.open(out / "gathered.tgz") as archive:
-        return set(archive.getnames())
+def names(archive: Path) -> set[str]:
+    with tarfile.open(archive) as opened:
+        return set(opened.getnames())
 
 
 def write(path: Path, size: int = 8) -> None:
@@ -28,61 +35,163 @@ def write(path: Path, size: int = 8) -> None:
     path.write_bytes(b"x" * size)
 
 
+def run(chain: Chain, seconds: float = 120.0) -> set[str]:
+    found = chain.out / "gathered.tgz"
+    on_gpu.run([chain], chain.out, found, time.monotonic() + seconds)
+    return names(found)
+
+
+def beats(path: Path) -> str:
+    """A program that writes as long as it lives."""
+    once = f"pathlib.Path({str(path)!r}).write_text(str(time.time()))"
+    return f"import time, pathlib\nwhile True: {once}; time.sleep(.02)"
+
+
+def rests(path: Path) -> bool:
+    """Whether nobody writes there any more."""
+    time.sleep(0.2)
+    last = path.read_text()
+    time.sleep(0.3)
+    return path.read_text() == last
+
+
+def until(there: Path) -> None:
+    while not there.is_file():
+        time.sleep(0.02)
+
+
+# --- what is gathered ---------------------------------------------------------------------------------------
+
+
 def test_results_are_gathered_and_no_video_photograph_box_or_weight_is(tmp_path: Path) -> None:
-    kept = {"twins/results.json", "twins/seed20/SPAct/action.json", "real/seed0/raw/faces.npz", "real.log"}
+    kept = {
+        "twins/results.json",
+        "twins/strips.png",
+        "twins/seed20/SPAct/action.json",
+        "real/seed0/raw/faces.npz",
+        "real.log",
+    }
     left = {
         "twins/seed20/vphmdb/splits.json",
         "twins/seed20/vphmdb/walk/a.avi",
         "twins/seed20/SPAct/run/pictures/strip.png",
         "twins/seed20/SPAct/run/model.safetensors",
         "twins/seed20/SPAct/ucf-crime-features/index.json",
+        f"twins/{files.TEMPORARY}1.json",
         "real/boxes/a.npz",
         "real/face.jpg",
+        "real/seed0/face.png",
     }
     for name in kept | left:
         write(tmp_path / name)
     write(tmp_path / "real" / "large.json", on_gpu.LARGEST + 1)
-    on_gpu.gather(tmp_path)
-    assert gathered(tmp_path) == kept
+    on_gpu.gather(tmp_path, tmp_path / "found.tgz")
+    assert names(tmp_path / "found.tgz") == kept
+
+
+def test_what_was_said_of_every_test_face_is_small_enough_to_be_gathered(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    items = tuple(f"{n}_1_0_20170109150557335" for n in range(1181))
+    said = {
+        f"attributes_resnet.18_{n}": AttributeOutcome(
+            tuple(f"attribute {k}" for k in range(10)),
+            rng.integers(0, 2, (1181, 10)).astype(float),
+            rng.random((1181, 10)),
+            np.arange(1181),
+            items,
+        )
+        for n in range(8)
+    }
+    place = tmp_path / "real" / "seed0" / "raw"
+    place.mkdir(parents=True)
+    real_pixels.keep(place / "drawn_faces.json", said)
+    on_gpu.gather(tmp_path, tmp_path / "found.tgz")
+    assert "real/seed0/raw/drawn_faces.npz" in names(tmp_path / "found.tgz")
+
+
+def test_gathering_goes_on_while_files_come_and_go(tmp_path: Path) -> None:
+    over = threading.Event()
+
+    def rewrite() -> None:
+        while not over.is_set():
+            files.write_json(tmp_path / "results.json", {"value": "x" * 4000})
+
+    writers = [threading.Thread(target=rewrite) for _ in range(2)]
+    for writer in writers:
+        writer.start()
+    try:
+        until(tmp_path / "results.json")
+        for _ in range(100):
+            on_gpu.gather(tmp_path, tmp_path / "found.tgz")
+            assert names(tmp_path / "found.tgz") == {"results.json"}
+    finally:
+        over.set()
+        for writer in writers:
+            writer.join()
+
+
+# --- when it ends -------------------------------------------------------------------------------------------
 
 
 def test_a_command_that_fails_does_not_keep_the_next_from_running(tmp_path: Path) -> None:
     steps = python("first", "raise SystemExit('no GPU')"), python("second", "print('done')")
-    on_gpu.run([Chain(steps, tmp_path)], tmp_path, time.monotonic() + 60)
+    assert run(Chain(steps, tmp_path)) == {"first.log", "second.log"}
     assert "no GPU" in (tmp_path / "first.log").read_text()
     assert "done" in (tmp_path / "second.log").read_text()
-    assert gathered(tmp_path) == {"first.log", "second.log"}
-
-
-def test_when_the_time_is_over_commands_end_with_their_processes_and_what_there_is_is_gathered(
-    tmp_path: Path,
-) -> None:
-    beat = tmp_path / "beat"
-    once = f"pathlib.Path({str(beat)!r}).write_text(str(time.time()))"
-    child = f"import time, pathlib\nwhile True: {once}; time.sleep(.02)"
-    parent = f"import subprocess, sys; print('begun', flush=True); subprocess.run([sys.executable, '-c', {child!r}])"
-    chain = Chain((python("long", parent), python("never", "print('too late')")), tmp_path)
-
-    def stop_once_it_beats() -> None:
-        while not beat.is_file():
-            time.sleep(0.02)
-        chain.stop()
-
-    threading.Thread(target=stop_once_it_beats, daemon=True).start()
-    on_gpu.run([chain], tmp_path, time.monotonic() + 120)
-    time.sleep(0.2)
-    last = beat.read_text()
-    time.sleep(0.3)
-    assert beat.read_text() == last, "a process of the command is still at work"
-    assert gathered(tmp_path) == {"long.log"}
-    assert not (tmp_path / "never.log").exists()
 
 
 def test_nothing_goes_on_after_the_minutes_that_were_given(tmp_path: Path) -> None:
+    beat = tmp_path / "beat"
+    steps = python("long", beats(beat)), python("never", "print('too late')")
     began = time.monotonic()
-    on_gpu.run([Chain((python("sleeps", "import time; time.sleep(600)"),), tmp_path)], tmp_path, began + 1)
+    assert "long.log" in run(Chain(steps, tmp_path), 3)
     assert time.monotonic() - began < 60
-    assert gathered(tmp_path) == {"sleeps.log"}
+    assert not beat.is_file() or rests(beat)
+    assert not (tmp_path / "never.log").is_file() or not (tmp_path / "never.log").read_text()
+
+
+@pytest.mark.parametrize("leader", ["waits", "is gone"])
+def test_commands_end_with_all_of_their_processes(leader: str, tmp_path: Path) -> None:
+    beat = tmp_path / "beat"
+    child = f"child = subprocess.Popen([sys.executable, '-c', {beats(beat)!r}])"
+    wait = f"while not pathlib.Path({str(beat)!r}).is_file(): time.sleep(.02)"
+    end = "child.wait()" if leader == "waits" else "os._exit(9)"
+    code = f"import os, pathlib, subprocess, sys, time\n{child}\n{wait}\n{end}"
+    chain = Chain((python("long", code),), tmp_path)
+
+    def stop_once_it_beats() -> None:
+        until(beat)
+        chain.stop()
+
+    if leader == "waits":
+        threading.Thread(target=stop_once_it_beats, daemon=True).start()
+    run(chain)
+    assert rests(beat), "a process of the command is still at work"
+
+
+def test_a_chain_that_was_stopped_begins_nothing(tmp_path: Path) -> None:
+    chain = Chain((python("never", "print('too late')"),), tmp_path)
+    chain.stop()
+    run(chain)
+    assert (tmp_path / "never.log").read_text() == ""
+
+
+def test_whoever_is_asked_to_end_ends_its_commands(tmp_path: Path) -> None:
+    beat = tmp_path / "beat"
+    code = (
+        "import sys, pathlib; from benchmarks import on_gpu\n"
+        f"step = on_gpu.Step('long', (sys.executable, '-c', {beats(beat)!r}))\n"
+        f"on_gpu.chains = lambda asked: [on_gpu.Chain((step,), asked.out)]\n"
+        f"sys.argv = ['on_gpu.py', 'data', {str(tmp_path)!r}]\n"
+        "on_gpu.main()"
+    )
+    root = str(Path(on_gpu.__file__).parents[1])
+    process = subprocess.Popen([sys.executable, "-c", code], env={**os.environ, "PYTHONPATH": root})
+    until(beat)
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(60) == 143
+    assert rests(beat)
+    assert "long.log" in names(tmp_path / "gathered.tgz")
 
 
 def test_the_commands_are_ones_that_the_scripts_take(tmp_path: Path) -> None:

@@ -92,6 +92,20 @@ def test_what_all_seeds_have_is_written_also_of_a_study_that_is_not_over(tmp_pat
     assert stored["clock"]["parts"] == 0
 
 
+def test_what_a_call_goes_without_stays_in_the_results(tmp_path: Path) -> None:
+    study = Study(tmp_path, [5], "try", chosen=ROWS, without=frozenset({"reconstruction"}))
+    done(study.job(5, "reconstruction", "blacken"))
+    assert list(study.write()["blacken"]) == ["reconstruction"]
+
+
+def test_a_row_whose_second_layer_is_not_made_yet_is_not_ready(study: Study) -> None:
+    both, alone = (study.job(5, "", row) for row in ("blacken, then veil-pixel", "blacken"))
+    assert not both.ready
+    assert alone.ready
+    files.write_text(both.place / "ready", "")
+    assert both.ready
+
+
 def test_every_stored_row_can_still_be_drawn() -> None:
     for name in ("pixels-twins", "shipped-pixels-twins"):
         stored = json.loads((ROOT / "docs" / "data" / f"{name}.json").read_text("utf-8"))

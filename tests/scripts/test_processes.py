@@ -18,6 +18,8 @@ class Note:
 
 
 def work(job: Note) -> str:
+    if job.title == "dies":
+        os._exit(9)
     if job.title == "broken":
         raise ValueError("cannot be done")
     (job.folder / job.title).write_text(f"{time.monotonic_ns()} {os.getpid()}")
@@ -55,6 +57,13 @@ def test_what_fails_is_told_and_the_others_are_done(
     assert failed == ["broken: ValueError('cannot be done')"]
     assert seen == done(tmp_path) == ["whole"]
     assert "FAILED broken" in capsys.readouterr().out
+
+
+def test_a_process_that_dies_does_not_take_what_was_not_begun_with_it(tmp_path: Path) -> None:
+    jobs = [Note("dies", tmp_path), *(Note(f"later {n}", tmp_path) for n in range(3))]
+    failed = processes.run(jobs, work, 1)
+    assert [text.split(":")[0] for text in failed] == ["dies"]
+    assert done(tmp_path) == ["later 0", "later 1", "later 2"]
 
 
 def test_nothing_is_begun_after_the_time_and_what_was_not_is_told(

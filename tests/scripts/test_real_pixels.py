@@ -63,7 +63,7 @@ def test_only_what_stored_results_lack_is_done_and_of_raw_videos_what_it_is_held
     assert found == {
         RAW: ("faces", "action"),
         "blacken": ("faces",),
-        "SPAct": ("faces",),
+        "SPAct": ("faces", "action"),  # trained again it is another anonymizer
         "VITA, told": ("faces", "action"),
     }
     assert real_pixels.lacking((RAW, "SPAct"), ("action",), stored) == {RAW: (), "SPAct": ()}
@@ -76,10 +76,14 @@ def test_rows_of_earlier_calls_stay_unless_seeds_or_items_were_others(tmp_path: 
         real_pixels.write(path, {"seeds": seeds, "limit": None, "rows": found})
         return dict(json.loads(path.read_text("utf-8"))["rows"])
 
-    assert rows([0], raw=1, SPAct=2) == {"raw": 1, "SPAct": 2}
-    assert rows([0], raw=1, blacken=3) == {"raw": 1, "SPAct": 2, "blacken": 3}
-    assert rows([0], SPAct=4) == {"raw": 1, "SPAct": 4, "blacken": 3}
-    assert rows([1], raw=5) == {"raw": 5}
+    one, two, none = {"action": 1, "faces": 1}, {"action": 2, "faces": 2}, {"action": 3, "faces": None}
+    assert rows([0], raw=one, SPAct=two) == {"raw": one, "SPAct": two}
+    assert rows([0], raw=one, blacken=none) == {"raw": one, "SPAct": two, "blacken": none}
+    assert rows([0], SPAct=none)["SPAct"] == {
+        "action": 3,
+        "faces": 2,
+    }  # what is not known now was known before
+    assert rows([1], raw=two) == {"raw": two}
 
 
 def test_what_is_there_is_shown_without_running_anything(
@@ -94,10 +98,11 @@ def test_what_is_there_is_shown_without_running_anything(
     job = Job(tmp_path, tmp_path / "out", RAW, 0, "cpu", 1, None)
     real_pixels.keep(job.place / "faces.json", said(1.0))
     real_pixels.keep(replace(job, row="SPAct").place / "faces.json", said(0.5))
-    words = ["real_pixels.py", "no-data", str(tmp_path / "out"), "--rows", "SPAct", "--show"]
+    words = ["real_pixels.py", "no-data", str(tmp_path / "out"), "--show"]
     monkeypatch.setattr("sys.argv", words)
     real_pixels.main()
     found = json.loads((tmp_path / "out" / "results.json").read_text("utf-8"))["rows"]
     assert 0 < found["SPAct"]["leakage"]["value"] < 1
     assert found["SPAct"]["action"] is None
+    assert set(found) == {RAW, "SPAct"}
     assert "| SPAct | – | – |" in capsys.readouterr().out

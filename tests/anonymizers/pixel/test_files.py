@@ -143,7 +143,7 @@ def test_a_card_of_networks_alone_says_that_they_can_be_undone() -> None:
 
 
 def test_a_card_speaks_of_the_size_of_its_training_only_where_there_was_one() -> None:
-    size, above = "Short side of the frames it was trained on", "of the size above"
+    size, above = "Short side of the frames it was trained on", "of the size that they were measured at"
     for stages, trained, says in (
         ((UNet(4), Outline()), 64, (f"{size}: 64 pixels", True)),
         ((UNet(4), Outline()), 0, (f"{size}: not recorded", False)),

@@ -63,7 +63,7 @@ def _limits(anonymizer: PixelAnonymizer) -> list[str]:
         "- It looks at single frames: how somebody moves is kept on purpose, and with it what can be told from that.",
     ]
     if anonymizer.config.size:
-        lines.append("- The numbers hold for frames of the size above.")
+        lines.append("- The numbers hold for frames of the size that they were measured at.")
     if all(stage.kind in NETWORKS for stage in anonymizer.config.stages):
         lines.append(
             "- Every stage can be undone in principle: expect an attacker trained on the anonymized frames to find "
