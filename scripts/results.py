@@ -311,6 +311,7 @@ TABLES = {
     ),
     "pixels": Table("results.md", "pixels-twins", _pixels, PIXEL),
     "drawn": Table("results.md", "pixels-twins", _drawn, PIXEL),
+    "pixels-cpu": Table("results.md", "pixels-cpu-twins", _pixels, PIXEL, columns=(0, 1, 2, 3, 4)),
     "latent-keep-real-utility": Table("results.md", "latent-keep-real", _real_latent, LATENT),
     "latent-keep-real-attacks": Table("results.md", "latent-keep-real", _real_latent, LATENT, number=1),
     "latent-real-utility": Table("results.md", "latent-real", _real_latent, LATENT),
