@@ -89,8 +89,10 @@ class Training:
         if self.last:
             shown = ", ".join(f"{name} {value:.3g}" for name, value in self.last.items())
             text += f" The record of that epoch: {shown}."
-        if self.device:
-            text += f" Trained on one {self.device}{'' if self.device == CPU else f': {NEVER_TWICE}'}."
+        where = (
+            f"Trained on one {self.device}:" if self.device else "What it was trained on was not recorded;"
+        )
+        text += f" {where} {NEVER_TWICE}." if self.device != CPU else f" Trained on one {CPU}."
         return (
             text if self.limit is None else f"{text} Made with --limit, to try the script: good for nothing."
         )

@@ -224,7 +224,9 @@ def test_a_card_of_one_that_learnt_from_real_clips_says_whose_terms_hold_and_tha
 ) -> None:
     notes = publish.load(shipped.folder(name)).card.notes
     assert "for research only: for any other use look at the terms of that data" in notes
-    assert "Trained on one NVIDIA H200: made again on a GPU its weights come out different" in notes
+    assert (
+        "What it was trained on was not recorded; made again on a GPU its weights come out different" in notes
+    )
     assert f"scripts/models.py {name} OUT --data DATA --device cuda`" in notes
 
 

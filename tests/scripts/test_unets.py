@@ -80,6 +80,7 @@ def test_a_whole_training_says_what_it_saw_and_is_found_again(
     assert training.said().endswith(" Trained on one cpu.")  # where the same weights come out again
     assert "different" in replace(training, device="big GPU").said()
     assert "Trained on" not in replace(training, device="").said()
+    assert "not recorded; made again on a GPU" in replace(training, device="").said()
     again, same = fitted(monkeypatch, two, tmp_path)
     assert again.content_hash() == made.content_hash()
     assert same == training
