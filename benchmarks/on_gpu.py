@@ -3,12 +3,12 @@
     python benchmarks/on_gpu.py DATA OUT [--minutes 28] [--jobs 13] [--again] [--gathered FILE]
 
 Two chains of commands share one GPU, through NVIDIA's MPS where its daemon is there: the study on twins
-(`pixel_study.py --scale gpu`: actions, attackers and anomalies first, drawing frames again after it) and a choice of
-rows on real clips (`real_pixels.py`: of LACKING what docs/data/pixels-real.json has no figure for, then, with
-`--again`, LEARNT). FILE, or else OUT/gathered.tgz, is written anew every twenty seconds and holds what is small and
-worth keeping: results, what was said of every test item, logs, the frontier and the strips of the theatre; never a
-video, a photograph or weights. When the minutes are over everything is stopped. The same call goes on from what is in
-OUT; an unpacked archive has no weights, and can only be shown:
+(`pixel_study.py --scale gpu`: actions, attackers and anomalies of STUDIED, then of all rows, then drawing frames again)
+and a choice of rows on real clips (`real_pixels.py`: of LACKING what docs/data/pixels-real.json has no figure for;
+with `--again` then LEARNT). FILE, or else OUT/gathered.tgz, is written anew every twenty seconds and holds what is
+small and worth keeping: results, what was said of every test item, logs, the frontier and the strips of the theatre;
+never a video, a photograph or weights. When the minutes are over everything is stopped. The same call goes on from what
+is in OUT; an unpacked archive has no weights, and can only be shown:
 
     python benchmarks/real_pixels.py DATA OUT/real --show
     python scripts/results.py --add pixels-real OUT/real/results.json
@@ -39,7 +39,22 @@ from videoveil import files
 HERE = Path(__file__).parent
 ROOT = HERE.parent
 STORED = ROOT / "docs" / "data" / "pixels-real.json"
-LACKING = (
+STUDIED = (  # on twins, first: the methods of the papers, their baselines, our default
+    "downsample 2×",
+    "downsample 4×",
+    "blacken",
+    "strong blur",
+    "weak blur",
+    "SPAct",
+    "TeD-SPAD",
+    "penalty, B=0.15",
+    "penalty, B=0.5",
+    "VITA, told",
+    "Noisy-Features",
+    "veil-pixel",
+    "blacken, then veil-pixel",
+)
+LACKING = (  # on real clips, in stored results
     "VITA, told",
     "Noisy-Features",
     "blacken, then veil-pixel",
@@ -121,6 +136,7 @@ def chains(asked: argparse.Namespace) -> list[Chain]:
     twins, real = asked.out / "twins", asked.out / "real"
     study = ("--scale", "gpu", "--jobs", str(asked.jobs), "--workers", "1", "--device", "cuda")
     shown = ("--plot", twins / "frontier.png", "--strips", twins / "strips.png")
+    undrawn = ("--without", "reconstruction")
     rows = ("--device", "cuda", "--workers", "2")
     lacking = script(
         "real_pixels.py", asked.data, real, *rows, "--jobs", 3, "--missing", STORED, "--rows", *LACKING
@@ -130,7 +146,8 @@ def chains(asked: argparse.Namespace) -> list[Chain]:
     return [
         Chain(
             (
-                Step("twins", script("pixel_study.py", twins, *study, *shown, "--without", "reconstruction")),
+                Step("twins", script("pixel_study.py", twins, *study, *undrawn, "--rows", *STUDIED)),
+                Step("twins-more", script("pixel_study.py", twins, *study, *undrawn, *shown)),
                 Step("twins-drawn", script("pixel_study.py", twins, *study)),
             ),
             asked.out,

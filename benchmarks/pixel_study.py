@@ -15,8 +15,8 @@ Where asked for, anomalies too: a twin of UCF-Crime, seen through the anonymizer
 (for the others by their fresh action network), MGFN, frame ROC-AUC. Leakage is (cMAP − chance) / (raw − chance).
 
 Nothing is chosen here: seeds 10 and 11 were used to choose, others to report. Finished parts are not done again, so a
-killed study goes on. OUT/results.json is there from the first part on: what all seeds have by then, the minutes that
-this call took and how many parts it did. Prints Markdown.
+killed study goes on. OUT/results.json is there from the first part on: what all seeds have by then, and for every call
+on these seeds the minutes that it took, its rows and how many parts it did. Prints Markdown.
 """
 
 from __future__ import annotations
@@ -306,6 +306,16 @@ class Study:
     done: int = 0  # parts in this call: rendering, trainings and scores
     failed: Sequence[str] = ()
     began: float = field(default_factory=time.perf_counter)
+    calls: Sequence[dict[str, Any]] = field(init=False)  # before this one, as they told it
+
+    def __post_init__(self) -> None:
+        told = json.loads(self.results.read_text("utf-8")) if self.results.is_file() else {}
+        same = told.get("seeds") == list(self.seeds) and told.get("scale") == self.scale
+        self.calls = told["clock"] if same else []
+
+    @property
+    def results(self) -> Path:
+        return self.out / "results.json"
 
     def job(self, seed: int, what: str, row: str = RAW) -> Job:
         return Job(self.out / f"seed{seed}", seed, self.scale, what, row, self.device, self.workers)
@@ -362,9 +372,10 @@ class Study:
     def write(self) -> Any:
         """What there is by now; somebody who stops the study has it."""
         found = collect(self)
-        clock = {"minutes": self.minutes, "parts": self.done}
+        now = {"minutes": self.minutes, "parts": self.done, "rows": len(self.chosen)}
+        clock = [*self.calls, *([now] if self.done else [])]
         told = {"seeds": list(self.seeds), "scale": self.scale, "clock": clock, "rows": found}
-        files.write_json(self.out / "results.json", told)
+        files.write_json(self.results, told)
         return found
 
 

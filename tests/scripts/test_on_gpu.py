@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from benchmarks import on_gpu, real_pixels
+from benchmarks import on_gpu, pixel_rows, real_pixels
 from benchmarks.on_gpu import Chain, Step
 
 from videoveil import files
@@ -197,8 +197,10 @@ def test_whoever_is_asked_to_end_ends_its_commands(tmp_path: Path) -> None:
 def test_the_commands_are_ones_that_the_scripts_take(tmp_path: Path) -> None:
     asked = argparse.Namespace(data=tmp_path, out=tmp_path, jobs=2, again=True)
     steps = [step for chain in on_gpu.chains(asked) for step in chain.steps]
-    assert [step.name for step in steps] == ["twins", "twins-drawn", "real-lacking", "real-learnt"]
+    names = ["twins", "twins-more", "twins-drawn", "real-lacking", "real-learnt"]
+    assert [step.name for step in steps] == names
     assert {*on_gpu.LACKING, *on_gpu.LEARNT} <= set(real_pixels.known())
+    assert set(on_gpu.STUDIED) <= set(pixel_rows.rows(pixel_rows.SCALES["gpu"]))
     for step in steps:  # whoever is asked for help has read all the words before it
         said = subprocess.run([*step.words, "--help"], capture_output=True, text=True, check=False)
         assert said.returncode == 0, said.stderr

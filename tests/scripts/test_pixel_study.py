@@ -89,7 +89,19 @@ def test_what_all_seeds_have_is_written_also_of_a_study_that_is_not_over(tmp_pat
     study.write()
     stored = json.loads((tmp_path / "results.json").read_text("utf-8"))
     assert {row: list(parts) for row, parts in stored["rows"].items() if parts} == {RAW: ["action"]}
-    assert stored["clock"]["parts"] == 0
+    assert stored["clock"] == []  # nothing was done, so nothing took any time
+
+
+def test_the_clock_of_earlier_calls_on_the_same_seeds_stays(tmp_path: Path) -> None:
+    first = Study(tmp_path, [5], "try", chosen=ROWS)
+    first.after(first.job(5, "fit", "SPAct"))
+    again = Study(tmp_path, [5], "try", chosen=ROWS[:1])
+    for what in ("action", "frames"):
+        again.after(again.job(5, what, ROWS[0]))
+    clock = json.loads((tmp_path / "results.json").read_text("utf-8"))["clock"]
+    assert [(call["parts"], call["rows"]) for call in clock] == [(1, len(ROWS)), (2, 1)]
+    assert all(call["minutes"] > 0 for call in clock)
+    assert Study(tmp_path, [5, 6], "try", chosen=ROWS).calls == []
 
 
 def test_what_a_call_goes_without_stays_in_the_results(tmp_path: Path) -> None:
