@@ -294,7 +294,7 @@ def _each(looks: Any, change: Callable[[Any], Any]) -> Any:
 
 
 def opened(name: str, centerface: Path | None) -> PixelVeil:
-    detector = CenterFace(centerface) if name == "blur-faces" else None
+    detector = CenterFace(centerface) if name.partition("+")[0].endswith("-faces") else None
     return PixelVeil(open_anonymizer(name, detector=detector) if detector else open_anonymizer(name))
 
 
