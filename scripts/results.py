@@ -86,6 +86,7 @@ DETECTED = {
     "downsample:4": "downsample 4×",
     "blacken-people": "people blackened, found by HOG",
     "blur-faces": "faces blurred, found by CenterFace",
+    "blacken-faces+veil-pixel": "faces blackened, found by CenterFace, then the line drawing",
 }
 BIAS = {
     **RAW,
@@ -438,18 +439,19 @@ def store(name: str, source: Path, *, add: bool = False) -> None:
 
 def joined(stored: Any, found: Any, source: Path) -> Any:
     """What is stored, with the cells that were found since: runs whose raw videos gave the same figures are one run."""
-    if stored["seeds"] != found["seeds"]:
-        raise SystemExit(f"{source}: has seeds {found['seeds']}, stored are {stored['seeds']}")
+    for key in ("seeds", "frames"):  # what all rows of a table share
+        if (there := stored.get(key)) != (here := found.get(key)):
+            raise SystemExit(f"{source}: has {key} {here}, stored are {there}")
     rows = {name: dict(cells) for name, cells in stored["rows"].items()}
     for name, cells in found["rows"].items():
         new = {key: cell for key, cell in cells.items() if cell is not None}
-        there = rows.setdefault(name, dict.fromkeys(cells))
-        if name in RAW and (other := [k for k, cell in new.items() if there.get(k) not in (None, cell)]):
+        row = rows.setdefault(name, dict.fromkeys(cells))
+        if name in RAW and (other := [k for k, cell in new.items() if row.get(k) not in (None, cell)]):
             raise SystemExit(
                 f"{source}: raw {', '.join(other)} is not what is stored: shares of the two cannot be compared; run "
                 "all rows again"
             )
-        there |= new
+        row |= new
     return {**stored, "rows": rows}
 
 
