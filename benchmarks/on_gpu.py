@@ -1,14 +1,15 @@
 """What the pixel tables of docs/results.md need a GPU for, side by side in one call.
 
-    python benchmarks/on_gpu.py DATA OUT [--minutes 28] [--jobs 13] [--again] [--gathered FILE]
+    python benchmarks/on_gpu.py DATA OUT [--minutes 28] [--jobs 15] [--again] [--gathered FILE]
 
-Two chains of commands share one GPU, through NVIDIA's MPS where its daemon is there: the study on twins
-(`pixel_study.py --scale gpu`: actions, attackers and anomalies of STUDIED, then of all rows, then drawing frames again)
-and a choice of rows on real clips (`real_pixels.py`: of LACKING what docs/data/pixels-real.json has no figure for;
-with `--again` then LEARNT). FILE, or else OUT/gathered.tgz, is written anew every twenty seconds and holds what is
-small and worth keeping: results, what was said of every test item, logs, the frontier and the strips of the theatre;
-never a video, a photograph or weights. When the minutes are over everything is stopped. The same call goes on from what
-is in OUT; an unpacked archive has no weights, and can only be shown:
+First the study on twins by itself, so that its clock means something (`pixel_study.py --scale gpu`: actions, attackers
+and anomalies of STUDIED). Then two chains of commands share the GPU: rows on real clips (`real_pixels.py`: of LACKING
+what docs/data/pixels-real.json has no figure for, with `--again` also LEARNT from the beginning; then HELD on three
+seeds), and the rest of the study (all rows, then drawing frames again). Processes compute at the same time through
+NVIDIA's MPS where its daemon is there. FILE, or else OUT/gathered.tgz, is written anew every twenty seconds and holds
+what is small and worth keeping: results, what was said of every test item, logs, the frontier and the strips of the
+theatre; never a video, a photograph or weights. When the minutes are over everything is stopped. The same call goes on
+from what is in OUT; an unpacked archive has no weights, and can only be shown:
 
     python benchmarks/real_pixels.py DATA OUT/real --show
     python scripts/results.py --add pixels-real OUT/real/results.json
@@ -20,6 +21,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import io
+import json
 import os
 import shutil
 import signal
@@ -63,7 +65,8 @@ LACKING = (  # on real clips, in stored results
     "weak blur",
     "downsample 2×",
 )
-LEARNT = ("TeD-SPAD", "penalty, B=0.5", "SPAct", "penalty, B=0.15")
+LEARNT = ("TeD-SPAD", "penalty, B=0.5", "SPAct")  # with `--again`
+HELD = ("blacken, then veil-pixel", "blacken", "veil-pixel")  # what a bar hangs on: with more seeds
 
 EVERY = 20.0  # seconds from one look to the next
 KEPT = (".json", ".npz", ".log")
@@ -129,30 +132,48 @@ def _kill(process: subprocess.Popen[bytes]) -> None:
         os.killpg(process.pid, signal.SIGKILL)
 
 
-def chains(asked: argparse.Namespace) -> list[Chain]:
+def stages(asked: argparse.Namespace) -> list[list[Chain]]:
+    """What runs side by side, stage after stage."""
+
     def script(name: str, *words: str | int | Path) -> tuple[str, ...]:
         return (sys.executable, str(HERE / name), *map(str, words))
 
-    twins, real = asked.out / "twins", asked.out / "real"
-    study = ("--scale", "gpu", "--jobs", str(asked.jobs), "--workers", "1", "--device", "cuda")
+    twins, real, held = (asked.out / name for name in ("twins", "real", "real-seeds"))
+    study = ("--scale", "gpu", "--workers", 1, "--device", "cuda")
     shown = ("--plot", twins / "frontier.png", "--strips", twins / "strips.png")
     undrawn = ("--without", "reconstruction")
-    rows = ("--device", "cuda", "--workers", "2")
-    lacking = script(
-        "real_pixels.py", asked.data, real, *rows, "--jobs", 3, "--missing", STORED, "--rows", *LACKING
+    beside = ("--jobs", max(1, asked.jobs // 3))
+    clips = ("--device", "cuda", "--workers", 2, "--jobs", 7)
+    stored = asked.out / "stored.json"
+    known = json.loads(STORED.read_text("utf-8"))
+    again = LEARNT if asked.again else ()
+    files.write_json(stored, {"rows": {n: row for n, row in known["rows"].items() if n not in again}})
+    rows = LACKING[:1] + again + LACKING[1:]
+    judged = ("--seeds", 0, 1, 2, "--parts", "action", "faces", "--rows", *HELD)
+    alone = Step(
+        "twins",
+        script("pixel_study.py", twins, *study, "--jobs", asked.jobs, *undrawn, "--rows", *STUDIED),
     )
-    learnt = script("real_pixels.py", asked.data, real, *rows, "--jobs", 4, "--rows", *LEARNT)
-    steps = [Step("real-lacking", lacking), *([Step("real-learnt", learnt)] if asked.again else [])]
+    lacking = script("real_pixels.py", asked.data, real, *clips, "--missing", stored, "--rows", *rows)
     return [
-        Chain(
-            (
-                Step("twins", script("pixel_study.py", twins, *study, *undrawn, "--rows", *STUDIED)),
-                Step("twins-more", script("pixel_study.py", twins, *study, *undrawn, *shown)),
-                Step("twins-drawn", script("pixel_study.py", twins, *study)),
+        [Chain((alone,), asked.out)],
+        [
+            Chain(
+                (
+                    Step("real", lacking),
+                    Step("real-seeds", script("real_pixels.py", asked.data, held, *clips, *judged)),
+                ),
+                asked.out,
+                threads=2,
             ),
-            asked.out,
-        ),
-        Chain(steps, asked.out, threads=2),
+            Chain(
+                (
+                    Step("twins-more", script("pixel_study.py", twins, *study, *beside, *undrawn, *shown)),
+                    Step("twins-drawn", script("pixel_study.py", twins, *study, *beside)),
+                ),
+                asked.out,
+            ),
+        ],
     ]
 
 
@@ -186,21 +207,28 @@ def worth_keeping(out: Path) -> Iterator[Path]:
                 yield path
 
 
-def run(work: Sequence[Chain], out: Path, found: Path, until: float) -> None:
-    """All chains until they end or the moment comes; gathers all the while."""
-    threads = [threading.Thread(target=chain.run, daemon=True) for chain in work]
-    for thread in threads:
-        thread.start()
-    try:
-        while any(thread.is_alive() for thread in threads) and time.monotonic() < until:
+def run(work: Sequence[Sequence[Chain]], out: Path, found: Path, until: float) -> None:
+    """The chains of one stage side by side, stage after stage, until they end or the moment comes; gathers all the
+    while."""
+
+    def everything() -> None:
+        for stage in work:
+            threads = [threading.Thread(target=chain.run, daemon=True) for chain in stage]
             for thread in threads:
-                thread.join(min(EVERY, max(0.0, until - time.monotonic())) / len(threads))
+                thread.start()
+            for thread in threads:
+                thread.join()
+
+    whole = threading.Thread(target=everything, daemon=True)
+    whole.start()
+    try:
+        while whole.is_alive() and time.monotonic() < until:
+            whole.join(min(EVERY, max(0.0, until - time.monotonic())))
             gather(out, found)
     finally:
-        for chain in work:
+        for chain in (chain for stage in work for chain in stage):
             chain.stop()
-        for thread in threads:
-            thread.join(PATIENCE)
+        whole.join(PATIENCE)
         gather(out, found)
 
 
@@ -227,8 +255,8 @@ def main() -> None:
     parser.add_argument("data", type=Path, help="as for real_pixels.py")
     parser.add_argument("out", type=Path)
     parser.add_argument("--minutes", type=float, default=28.0)
-    parser.add_argument("--jobs", type=int, default=13, help="of the study on twins")
-    parser.add_argument("--again", action="store_true", help="also the rows on real clips that learn")
+    parser.add_argument("--jobs", type=int, default=15, help="of the study on twins")
+    parser.add_argument("--again", action="store_true", help="also rows on real clips that learn")
     parser.add_argument("--gathered", type=Path, help="an archive elsewhere than OUT/gathered.tgz")
     asked = parser.parse_args()
     until = time.monotonic() + 60 * asked.minutes
@@ -236,7 +264,7 @@ def main() -> None:
     asked.out.mkdir(parents=True, exist_ok=True)
     found = asked.gathered or asked.out / "gathered.tgz"
     with shared_gpu(asked.out):
-        run(chains(asked), asked.out, found, until)
+        run(stages(asked), asked.out, found, until)
     print(f"{found}: {found.stat().st_size / 2**20:.1f} MiB")
 
 

@@ -7,12 +7,13 @@
 DATA holds `hmdb51-12` (12 classes of HMDB51 in the official layout, 15 frames per second), `utkface` (faces) and, for
 the rows that cover people, `weights` with the detectors FastestDet and YuNet: what either finds is covered.
 Every anonymizer is trained on the training clips of HMDB51 split 1 alone, at 112², without a private label ("VITA,
-told" also on the training faces and what is known of them), and then judged by networks that are trained afresh on what
-it gives out: R3D-18 from scratch on the clips (top-1 on the test clips), and image networks from scratch on the faces
-(gender, race, age group; the best counts; epochs chosen on a part of the training faces). Faces at 112² fill the frame,
-which no face in a clip does: they are an easy target. Who has pairs of raw and published frames trains a UNet to draw
-the raw ones: of clips in decibels, of faces with attackers who look at what was drawn. `--validate` scores the same on
-the clips that split 1 leaves unused and on the validation part of the faces: that is where settings are chosen.
+told" also on the training faces and what is known of them, for as many steps as the others), and then judged by
+networks that are trained afresh on what it gives out: R3D-18 from scratch on the clips (top-1 on the test clips), and
+image networks from scratch on the faces (gender, race, age group; the best counts; epochs chosen on a part of the
+training faces). Faces at 112² fill the frame, which no face in a clip does: they are an easy target. Who has pairs of
+raw and published frames trains a UNet to draw the raw ones: of clips in decibels, of faces with attackers who look at
+what was drawn. `--validate` scores the same on the clips that split 1 leaves unused and on the validation part of the
+faces: that is where settings are chosen.
 `--missing` does of every row only what results that were stored before lack, and of raw videos what that is held
 against; parts are done in the order in which they are named. `--limit` takes a few items only, to try the script; its
 numbers mean nothing.
@@ -49,7 +50,7 @@ from videoveil.attacks.reconstruction import ReconstructionAttack, Reconstructio
 from videoveil.tasks import outcomes
 from videoveil.tasks.base import Clips
 from videoveil.tasks.outcomes import Outcome
-from videoveil.training.minimax_settings import Start
+from videoveil.training.minimax_settings import MinimaxSettings, Start
 
 REAL = Scale(
     name="gpu",
@@ -234,11 +235,25 @@ def anonymizer(job: Job) -> Any:
         assert own.budget is not None
         own = replace(own, budget=replace(own.budget, source="images"))
         images = Clips(job.faces()[0], "train")
+        own = as_many_steps(own, len(Clips(job.clips()[0], "train").items()), len(images.items()))
     own = replace(own, utility=replace(own.utility, stride=STRIDE), workers=job.workers, cache_gib=12.0)
     recipe = replace(entry.recipe, settings=own)
     source = Clips(job.clips()[0], "train")
     place = job.place / "run"
     return fit_pixel(recipe, source, place, images=images, seed=job.seed, device=job.device).anonymizer
+
+
+def as_many_steps(own: MinimaxSettings, clips: int, images: int) -> MinimaxSettings:
+    """Fewer epochs where one is a pass of the images, which are more than the clips: no row has more steps for it."""
+
+    def fewer(epochs: int) -> int:
+        return math.ceil(epochs * min(1.0, clips / images))
+
+    start = own.start
+    start = replace(
+        start, utility_epochs=fewer(start.utility_epochs), budget_epochs=fewer(start.budget_epochs)
+    )
+    return replace(own, epochs=fewer(own.epochs), start=start)
 
 
 def action(job: Job, seen: Seen) -> Said:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import signal
 import subprocess
@@ -37,7 +38,7 @@ def write(path: Path, size: int = 8) -> None:
 
 def run(chain: Chain, seconds: float = 120.0) -> set[str]:
     found = chain.out / "gathered.tgz"
-    on_gpu.run([chain], chain.out, found, time.monotonic() + seconds)
+    on_gpu.run([[chain]], chain.out, found, time.monotonic() + seconds)
     return names(found)
 
 
@@ -169,6 +170,35 @@ def test_commands_end_with_all_of_their_processes(leader: str, tmp_path: Path) -
     assert rests(beat), "a process of the command is still at work"
 
 
+def test_a_stage_has_the_machine_to_itself(tmp_path: Path) -> None:
+    """What the second stage's chains do begins after the first one's is over, and they are at work together."""
+    one, other = tmp_path / "one", tmp_path / "other"
+    first = python("first", f"import time; time.sleep(1); open({str(tmp_path / 'first')!r}, 'w').close()")
+
+    def meets(mine: Path, yours: Path) -> str:
+        return (
+            f"import pathlib, time\nassert pathlib.Path({str(tmp_path / 'first')!r}).is_file()\n"
+            f"pathlib.Path({str(mine)!r}).touch()\n"
+            f"while not pathlib.Path({str(yours)!r}).is_file(): time.sleep(.02)\nprint('met')"
+        )
+
+    beside = [Chain((python(a.name, meets(a, b)),), tmp_path) for a, b in ((one, other), (other, one))]
+    on_gpu.run(
+        [[Chain((first,), tmp_path)], beside], tmp_path, tmp_path / "found.tgz", time.monotonic() + 120
+    )
+    assert (tmp_path / "one.log").read_text() == (tmp_path / "other.log").read_text() == "met\n"
+
+
+def test_rows_that_are_learnt_again_lack_everything(tmp_path: Path) -> None:
+    for again in (False, True):
+        asked = argparse.Namespace(data=tmp_path, out=tmp_path, jobs=2, again=again)
+        (real,) = (s for g in on_gpu.stages(asked) for c in g for s in c.steps if s.name == "real")
+        stored = json.loads(Path(real.words[real.words.index("--missing") + 1]).read_text())["rows"]
+        rows = real.words[real.words.index("--rows") + 1 :]
+        lost = real_pixels.lacking(rows, real_pixels.PARTS, stored)
+        assert [lost.get("TeD-SPAD"), lost["downsample 2×"]] == [real_pixels.PARTS if again else None, ()]
+
+
 def test_a_chain_that_was_stopped_begins_nothing(tmp_path: Path) -> None:
     chain = Chain((python("never", "print('too late')"),), tmp_path)
     chain.stop()
@@ -181,7 +211,7 @@ def test_whoever_is_asked_to_end_ends_its_commands(tmp_path: Path) -> None:
     code = (
         "import sys, pathlib; from benchmarks import on_gpu\n"
         f"step = on_gpu.Step('long', (sys.executable, '-c', {beats(beat)!r}))\n"
-        f"on_gpu.chains = lambda asked: [on_gpu.Chain((step,), asked.out)]\n"
+        f"on_gpu.stages = lambda asked: [[on_gpu.Chain((step,), asked.out)]]\n"
         f"sys.argv = ['on_gpu.py', 'data', {str(tmp_path)!r}]\n"
         "on_gpu.main()"
     )
@@ -196,10 +226,10 @@ def test_whoever_is_asked_to_end_ends_its_commands(tmp_path: Path) -> None:
 
 def test_the_commands_are_ones_that_the_scripts_take(tmp_path: Path) -> None:
     asked = argparse.Namespace(data=tmp_path, out=tmp_path, jobs=2, again=True)
-    steps = [step for chain in on_gpu.chains(asked) for step in chain.steps]
-    names = ["twins", "twins-more", "twins-drawn", "real-lacking", "real-learnt"]
+    steps = [step for stage in on_gpu.stages(asked) for chain in stage for step in chain.steps]
+    names = ["twins", "real", "real-seeds", "twins-more", "twins-drawn"]
     assert [step.name for step in steps] == names
-    assert {*on_gpu.LACKING, *on_gpu.LEARNT} <= set(real_pixels.known())
+    assert {*on_gpu.LACKING, *on_gpu.LEARNT, *on_gpu.HELD} <= set(real_pixels.known())
     assert set(on_gpu.STUDIED) <= set(pixel_rows.rows(pixel_rows.SCALES["gpu"]))
     for step in steps:  # whoever is asked for help has read all the words before it
         said = subprocess.run([*step.words, "--help"], capture_output=True, text=True, check=False)

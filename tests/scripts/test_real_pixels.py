@@ -69,6 +69,22 @@ def test_only_what_stored_results_lack_is_done_and_of_raw_videos_what_it_is_held
     assert real_pixels.lacking((RAW, "SPAct"), ("action",), stored) == {RAW: (), "SPAct": ()}
 
 
+@pytest.mark.parametrize("images", [300, 840, 3600])
+def test_a_row_that_learns_from_more_images_than_clips_takes_no_more_steps_for_it(images: int) -> None:
+    """But for the rest of its last epoch; an epoch is a pass of whichever are more."""
+    recipe = real_pixels.known()["VITA, told"].recipe
+    assert recipe is not None
+    clips, own = 840, recipe.settings
+    found = real_pixels.as_many_steps(own, clips, images)
+    others, mine = (-(-count // own.batch) for count in (clips, max(clips, images)))  # steps of an epoch
+    for before, after in (
+        (own.epochs, found.epochs),
+        (own.start.utility_epochs, found.start.utility_epochs),
+        (own.start.budget_epochs, found.start.budget_epochs),
+    ):
+        assert before * others <= after * mine < before * others + mine
+
+
 def test_rows_of_earlier_calls_stay_unless_seeds_or_items_were_others(tmp_path: Path) -> None:
     path = tmp_path / "results.json"
 
