@@ -1,16 +1,17 @@
 """Pixel anonymizers on real clips and faces: what fresh networks still see.
 
-    python benchmarks/real_pixels.py DATA OUT [--rows NAME =MODEL …] [--parts NAME …] [--seeds 0] [--jobs 3]
-                                     [--missing FILE.json] [--show]
+    python benchmarks/real_pixels.py DATA OUT [--scale gpu|cpu] [--rows NAME =MODEL …] [--parts NAME …] [--seeds 0]
+                                     [--jobs 3] [--missing FILE.json] [--show]
     python benchmarks/real_pixels.py DATA OUT --validate --rows candidates --parts action faces
 
 DATA holds `hmdb51-12` (12 classes of HMDB51 in the official layout, 15 frames per second), `utkface` (faces) and, for
 the rows that cover people, `weights` with the detectors FastestDet and YuNet: what either finds is covered.
-Every anonymizer is trained on the training clips of HMDB51 split 1 alone, at 112², without a private label ("VITA,
-told" also on the training faces and what is known of them, for as many steps as the others), and then judged by
-networks that are trained afresh on what it gives out: R3D-18 from scratch on the clips (top-1 on the test clips), and
-image networks from scratch on the faces (gender, race, age group; the best counts; epochs chosen on a part of the
-training faces). Faces at 112² fill the frame, which no face in a clip does: they are an easy target. Who has pairs of
+Every anonymizer is trained on the training clips of HMDB51 split 1 alone, at 112² (`--scale cpu`: 64²), without a
+private label ("VITA, told" also on the training faces and what is known of them, for as many steps as the others), and
+then judged by networks that are trained afresh on what it gives out: a video network on the clips (top-1 on the test
+clips; R3D-18 from scratch, with `--scale cpu` `tiny` from weights that know the theatre), and image networks from
+scratch on the faces (gender, race, age group; the best counts; epochs chosen on a part of the training faces). Faces
+fill the frame, which no face in a clip does: they are an easy target. Who has pairs of
 raw and published frames trains a UNet to draw the raw ones: of clips in decibels, of faces with attackers who look at
 what was drawn. `--validate` scores the same on the clips that split 1 leaves unused and on the validation part of the
 faces: that is where settings are chosen.
@@ -71,16 +72,27 @@ REAL = Scale(
     batch=24,
     precision="bf16-mixed",
 )
-DRAWING = ReconstructionConfig(
-    width=32,
-    size=REAL.size,
-    epochs=12,
-    per_video=2,
-    network_epochs=REAL.attack_epochs,
-    networks=("resnet.18",),
-    precision=REAL.precision,
-    checkpoint_every=1000,
+SMALL = replace(  # what two cores can train; UNets of width 4 in place of UNet++ too
+    pixel_rows.SCALES["cpu"],
+    twin="",
+    surveillance="",
+    attackers=("resnet.18",),
+    clip_attackers=(),
+    start=replace(
+        pixel_rows.SCALES["cpu"].start,
+        identity_epochs=2,
+        identity_warmup=0,
+        utility_epochs=1,
+        budget_epochs=1,
+    ),
+    epochs=2,  # of 53 steps each; the study on twins has 48 in all
+    attack_epochs=4,
+    precision="bf16-mixed",
 )
+SIZES = {"gpu": REAL, "cpu": SMALL}
+DRAWING_WIDTH = {"gpu": 32, "cpu": 8}  # of the UNet that draws raw pictures again
+DRAWING_EPOCHS = {"gpu": 12, "cpu": 6}
+CACHE = 12.0  # GiB of decoded frames
 STRIDE = 1  # the clips have half the frame rate of the originals
 ABOUT = {
     "action": "",
@@ -109,6 +121,11 @@ class Job:
     limit: int | None
     parts: tuple[str, ...] = PARTS
     validate: bool = False
+    scale: str = "gpu"
+
+    @property
+    def size(self) -> Scale:
+        return SIZES[self.scale]
 
     @property
     def place(self) -> Path:
@@ -117,7 +134,7 @@ class Job:
 
     @property
     def entry(self) -> Row | None:
-        return None if self.row == RAW or model(self.row) else known()[self.row]
+        return None if self.row == RAW or model(self.row) else known(self.size)[self.row]
 
     @property
     def title(self) -> str:
@@ -136,9 +153,9 @@ class Job:
         return faces(self.data, self.limit), SPLITS[self.validate][1]
 
 
-def known() -> dict[str, Row]:
+def known(scale: Scale = REAL) -> dict[str, Row]:
     """Every row by name."""
-    return pixel_rows.known(REAL)
+    return pixel_rows.known(scale)
 
 
 def learns(row: str) -> bool:
@@ -236,7 +253,7 @@ def anonymizer(job: Job) -> Any:
         own = replace(own, budget=replace(own.budget, source="images"))
         images = Clips(job.faces()[0], "train")
         own = as_many_steps(own, len(Clips(job.clips()[0], "train").items()), len(images.items()))
-    own = replace(own, utility=replace(own.utility, stride=STRIDE), workers=job.workers, cache_gib=12.0)
+    own = replace(own, utility=replace(own.utility, stride=STRIDE), workers=job.workers, cache_gib=CACHE)
     recipe = replace(entry.recipe, settings=own)
     source = Clips(job.clips()[0], "train")
     place = job.place / "run"
@@ -261,33 +278,37 @@ def action(job: Job, seen: Seen) -> Said:
     from videoveil.tasks.action.network import NetworkConfig
 
     config = NetworkConfig(
-        encoder=REAL.utility,
-        weights="random",
-        size=REAL.size,
+        encoder=job.size.utility,
+        weights="" if job.size.own_weights else "random",
+        size=job.size.size,
         stride=STRIDE,
-        epochs=REAL.target_epochs,
-        precision=REAL.precision,
+        augment=job.size.augment,
+        clips=job.size.target_clips,
+        epochs=job.size.target_epochs,
+        batch=job.size.target_batch,
+        learning_rate=job.size.target_rate,
+        precision=job.size.precision,
         workers=job.workers,
-        cache_gib=12.0,
+        cache_gib=CACHE,
         checkpoint_every=1000,
     )
     clips, split = job.clips()
     source = seen.of(clips)
     sides = source, source.with_split(split)
-    return {"r3d.18": utilities.network(*sides, config, seed=job.seed, device=job.device)}
+    return {job.size.utility: utilities.network(*sides, config, seed=job.seed, device=job.device)}
 
 
 def attack(job: Job, seen: Seen) -> Said:
     from videoveil.attacks.frames import FrameAttack, FrameConfig
 
     config = FrameConfig(
-        networks=REAL.attackers,
-        size=REAL.size,
-        epochs=REAL.attack_epochs,
+        networks=job.size.attackers,
+        size=job.size.size,
+        epochs=job.size.attack_epochs,
         per_video=1,
         batch=64,
         test="spact-test-image",
-        precision=REAL.precision,
+        precision=job.size.precision,
         workers=job.workers,
         checkpoint_every=1000,
     )
@@ -297,16 +318,34 @@ def attack(job: Job, seen: Seen) -> Said:
     return fitted.outcomes(source.with_split(split))
 
 
+def drawing(job: Job) -> ReconstructionConfig:
+    """How somebody with pairs learns to draw the raw pictures, and who looks at what is drawn."""
+    size = job.size
+    return ReconstructionConfig(
+        width=DRAWING_WIDTH[job.scale],
+        size=size.size,
+        epochs=DRAWING_EPOCHS[job.scale],
+        per_video=2,
+        network_epochs=size.attack_epochs,
+        networks=size.attackers[:1],
+        precision=size.precision,
+        checkpoint_every=1000,
+    )
+
+
 def drawn_clips(job: Job, seen: Seen) -> Said:
     """How near to raw clips somebody comes who learns from pairs of raw and published ones, in decibels."""
     clips, split = job.clips()
-    return drawn(job, seen.of(clips), split, replace(DRAWING, networks=()))
+    return drawn(job, seen.of(clips), split, replace(drawing(job), networks=()))
 
 
 def drawn_faces(job: Job, seen: Seen) -> Said:
     """The same with faces, and what attackers find in what was drawn."""
     pictures, split = job.faces()
-    return drawn(job, seen.of(pictures), split, DRAWING)
+    config = drawing(job)
+    if job.size is not REAL:
+        config = replace(config, per_video=1)  # a picture has one frame
+    return drawn(job, seen.of(pictures), split, config)
 
 
 def drawn(job: Job, source: Clips, split: str, config: ReconstructionConfig) -> Said:
@@ -447,17 +486,19 @@ def main() -> None:
     parser.add_argument("--device", default="auto")
     parser.add_argument("--limit", type=int)
     parser.add_argument("--show", action="store_true", help="what is there; nothing is run")
+    parser.add_argument("--scale", choices=list(SIZES), default="gpu")
     asked = parser.parse_args()
-    chosen = asked.rows or list(rows(REAL))
+    scale = SIZES[asked.scale]
+    chosen, there = asked.rows or list(rows(scale)), known(scale)
     if asked.show and not asked.rows:
         first_seed = asked.out / f"seed{asked.seeds[0]}"
-        chosen = [name for name in known() if (first_seed / place(name)).is_dir()]
-    chosen = [n for word in chosen for n in (candidates(REAL) if word == "candidates" else [word])]
-    if unknown := [name for name in chosen if name not in known() and not model(name)]:
-        raise SystemExit(f"no rows {', '.join(unknown)}; there are {', '.join(known())}")
+        chosen = [name for name in there if (first_seed / place(name)).is_dir()]
+    chosen = [n for word in chosen for n in (candidates(scale) if word == "candidates" else [word])]
+    if unknown := [name for name in chosen if name not in there and not model(name)]:
+        raise SystemExit(f"no rows {', '.join(unknown)}; there are {', '.join(there)}")
     names = (RAW, *chosen)
     first = Job(asked.data, asked.out, RAW, 0, asked.device, asked.workers, asked.limit, tuple(asked.parts))
-    first = replace(first, validate=asked.validate)
+    first = replace(first, validate=asked.validate, scale=asked.scale)
     stored = json.loads(asked.missing.read_text("utf-8"))["rows"] if asked.missing else {}
     wanted = {} if asked.show else lacking(names, asked.parts, stored)
     jobs = [
@@ -468,7 +509,7 @@ def main() -> None:
     ]
     failed = run(jobs, asked.jobs) if jobs else []
     text, found = table(names, asked.seeds, first)
-    told = {"seeds": asked.seeds, "limit": asked.limit, "rows": found}
+    told = {"seeds": asked.seeds, "limit": asked.limit, "scale": asked.scale, "rows": found}
     write(asked.out / ("validation.json" if asked.validate else "results.json"), told)
     print(text)
     if failed:
@@ -478,7 +519,7 @@ def main() -> None:
 def write(path: Path, told: dict[str, Any]) -> None:
     """With what earlier calls found on the same seeds and items; a cell that is not known now stays."""
     before = json.loads(path.read_text("utf-8")) if path.is_file() else {}
-    same = all(before.get(key) == told[key] for key in ("seeds", "limit"))
+    same = all(before.get(key) == told[key] for key in ("seeds", "limit", "scale"))
     rows: dict[str, Any] = before["rows"] if same else {}
     for name, cells in told["rows"].items():
         new = {key: cell for key, cell in cells.items() if cell is not None or key not in rows.get(name, {})}

@@ -79,6 +79,8 @@ REAL_PIXEL = {
     "blacken, then veil-pixel": "the same black, then the line drawing",
     "grey code": "grey, 28 pixels a side, 4 levels",
 }
+REAL_TWO_CORES = {**REAL_PIXEL, "grey code": PIXEL["grey code"]}
+REAL_PIXELS = ("pixels-real", "pixels-real-cpu", "shipped-pixels-real")  # what `real_pixels.py` finds
 DETECTED = {
     **RAW,
     "veil-pixel": "`veil-pixel`, our default: a line drawing",
@@ -307,6 +309,8 @@ TABLES = {
     "bias": Table("results.md", "bias-twins", _bias, BIAS),
     "pixels-real": Table("results.md", "pixels-real", _real_pixels, REAL_PIXEL),
     "pixels-real-drawn": Table("results.md", "pixels-real", _real_pixels, REAL_PIXEL, number=1),
+    "pixels-real-cpu": Table("results.md", "pixels-real-cpu", _real_pixels, REAL_TWO_CORES),
+    "pixels-real-cpu-drawn": Table("results.md", "pixels-real-cpu", _real_pixels, REAL_TWO_CORES, number=1),
     "detected-faces": Table("results.md", "detectors-real", _detected, DETECTED, heads=FOUND_HEADS),
     "detected-people": Table(
         "results.md", "detectors-real", _detected, DETECTED, number=1, heads=FOUND_HEADS
@@ -425,7 +429,7 @@ def store(name: str, source: Path, *, add: bool = False) -> None:
         raise SystemExit(
             f"{source}: was made with --quick, --limit or --scale try, which try a script and give no results"
         )
-    if name in ("pixels-real", "shipped-pixels-real"):
+    if name in REAL_PIXELS:
         for row, cells in found["rows"].items():
             cells |= fidelity(source.parent, row, found["seeds"])
     if name in CARDS:
@@ -439,7 +443,7 @@ def store(name: str, source: Path, *, add: bool = False) -> None:
 
 def joined(stored: Any, found: Any, source: Path) -> Any:
     """What is stored, with the cells that were found since: runs whose raw videos gave the same figures are one run."""
-    for key in ("seeds", "frames"):  # what all rows of a table share
+    for key in ("seeds", "frames", "scale"):  # what all rows of a table share
         if (there := stored.get(key)) != (here := found.get(key)):
             raise SystemExit(f"{source}: has {key} {here}, stored are {there}")
     rows = {name: dict(cells) for name, cells in stored["rows"].items()}

@@ -1,15 +1,20 @@
 from __future__ import annotations
 
 import json
+import sys
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from benchmarks import intervals, real_pixels
+from benchmarks import intervals, pixel_rows, real_pixels
 from benchmarks.real_pixels import RAW, Job
+from PIL import Image
 
+from videoveil.data import twins
 from videoveil.tasks.outcomes import AttributeOutcome
 
 SHIPPED = "=runs/veil-unet"
@@ -69,6 +74,53 @@ def test_only_what_stored_results_lack_is_done_and_of_raw_videos_what_it_is_held
     assert real_pixels.lacking((RAW, "SPAct"), ("action",), stored) == {RAW: (), "SPAct": ()}
 
 
+@pytest.mark.filterwarnings(
+    "ignore:(invalid value|divide by zero):RuntimeWarning"
+)  # shares of next to nothing
+def test_every_part_of_a_row_is_found_on_clips_and_faces(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A twin has the layout of HMDB51, so the whole script runs on it; detectors are those of real people."""
+    data, out = tmp_path / "data", tmp_path / "out"
+    twins.make("hmdb51", data / "hmdb51-12", seed=4, size="tiny")
+    photographs(data / "utkface", 48)
+    small = replace(
+        pixel_rows.SCALES["try"], attackers=("mobilenet.v1-0.25",), clip_attackers=(), frames=8, batch=6
+    )
+    monkeypatch.setitem(real_pixels.SIZES, "cpu", small)
+    monkeypatch.setitem(real_pixels.DRAWING_WIDTH, "cpu", 2)
+    monkeypatch.setitem(real_pixels.DRAWING_EPOCHS, "cpu", 1)
+    rows = ("VITA, told",)
+    words = ["real_pixels.py", str(data), str(out), "--scale", "cpu", "--rows", *rows, "--device", "cpu"]
+    monkeypatch.setattr(sys, "argv", words)
+    in_this_process = partial(ThreadPoolExecutor, 1)
+    monkeypatch.setattr(real_pixels, "ProcessPoolExecutor", lambda count, context: in_this_process())
+    real_pixels.main()
+    found = json.loads((out / "results.json").read_text("utf-8"))
+    assert found["scale"] == "cpu"
+    assert set(found["rows"]) == {RAW, *rows}
+    for cells in found["rows"].values():
+        assert set(cells) == {*real_pixels.PARTS, "kept", "leakage", "drawn_leakage"}
+        for part in real_pixels.PARTS:
+            assert cells[part]["low"] <= cells[part]["value"] <= cells[part]["high"], part
+            assert "chance" in cells[part], part
+    first = (out / "results.json").read_bytes()
+    real_pixels.main()  # nothing is done again
+    assert (out / "results.json").read_bytes() == first
+
+
+def photographs(folder: Path, count: int) -> None:
+    """Pictures of nobody, named and described as UTKFace is."""
+    folder.mkdir(parents=True)
+    rng = np.random.default_rng(0)
+    lines = ["file,age,gender,race"]
+    for number in range(count):
+        name = f"{number}.jpg"
+        Image.fromarray(rng.integers(0, 256, (40, 40, 3), np.uint8)).save(folder / name)
+        lines.append(f"{name},{(10, 30, 50, 70)[number % 4]},{number // 4 % 2},{number % 5}")
+    (folder / "labels.csv").write_text("\n".join(lines) + "\n", "utf-8")
+
+
 @pytest.mark.parametrize("images", [300, 840, 3600])
 def test_a_row_that_learns_from_more_images_than_clips_takes_no_more_steps_for_it(images: int) -> None:
     """But for the rest of its last epoch; an epoch is a pass of whichever are more."""
@@ -89,7 +141,7 @@ def test_rows_of_earlier_calls_stay_unless_seeds_or_items_were_others(tmp_path: 
     path = tmp_path / "results.json"
 
     def rows(seeds: list[int], **found: Any) -> dict[str, Any]:
-        real_pixels.write(path, {"seeds": seeds, "limit": None, "rows": found})
+        real_pixels.write(path, {"seeds": seeds, "limit": None, "scale": "cpu", "rows": found})
         return dict(json.loads(path.read_text("utf-8"))["rows"])
 
     one, two, none = {"action": 1, "faces": 1}, {"action": 2, "faces": 2}, {"action": 3, "faces": None}
