@@ -25,7 +25,7 @@ SURFACE = {
     ),
     "anonymize-features": "out store --anonymizer --batch --device --json --key --labels",
     "audit": (
-        "source --anonymized --anonymizer --budget --cache --detector --device --encoder --json --key --labels "
+        "source --anonymized --anonymizer --attacker --attacker-size --budget --cache --detector --device --encoder --json --key --labels "
         "--max-leakage --min-utility --only --option --out --pictures --raw --seed --seeds --show-raw "
         "--weights --workers"
     ),

@@ -38,6 +38,25 @@ def test_who_walks_is_not_settled_by_features_where_pictures_are_published(
     assert found.reason.startswith("little is left; but nobody here learns from the pictures")
 
 
+def test_a_question_that_nobody_was_let_ask_holds_a_pass_back(
+    data: Dataset, cache: Path, tmp_path: Path
+) -> None:
+    """`--only` without whoever looks for people again: their names are known, so it could have been asked."""
+    asked = world.settings()
+    asked = replace(asked, participants=(*asked.participants, world.learner()))
+    found = audit(Subject.of(data, BlackFrames()), tmp_path / "out", asked, cache=cache)
+    assert found.verdict.privacy == "NOT MEASURABLE"
+    held = "".join(reason for reason in found.verdict.reasons if "holds PASS back" in reason)
+    assert "who it is" in held
+    assert "was not asked for" in held
+    attributes = next(one for one in found.questions if one.name == "private attributes")
+    assert attributes.verdict == "PASS"
+    assert (
+        "without clips, clips-tuned, " in attributes.reason
+    )  # networks that ask the same and were not there
+    assert "frames-tuned, reconstruction, which took no part" in attributes.reason
+
+
 def test_a_question_that_could_have_been_asked_holds_a_pass_back(
     data: Dataset, cache: Path, tmp_path: Path
 ) -> None:

@@ -35,6 +35,11 @@ class CornerLeft(Classical):
         return {}
 
 
+def nameless(data: Dataset) -> Dataset:
+    """The same videos; who is in them is not known, so nobody can be asked for it."""
+    return replace(data, items=tuple(replace(item, subject=None) for item in data))
+
+
 @pytest.fixture(scope="module")
 def outs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("outs")
@@ -59,7 +64,7 @@ def test_an_anonymizer_that_changes_nothing_fails_on_privacy_and_passes_on_utili
 def test_black_frames_fail_on_utility_and_leak_nothing(data: Dataset, cache: Path, outs: Path) -> None:
     asked = world.settings()
     asked = replace(asked, participants=(*asked.participants, world.learner()))
-    found = audit(Subject.of(data, BlackFrames()), outs / "black", asked, cache=cache)
+    found = audit(Subject.of(nameless(data), BlackFrames()), outs / "black", asked, cache=cache)
     assert found.verdict.utility == "FAIL"
     assert found.verdict.privacy == "PASS"
     attributes = next(one for one in found.questions if one.role == "attack" and one.attempts)

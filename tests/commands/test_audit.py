@@ -42,6 +42,14 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return made.root
 
 
+@pytest.fixture(scope="module")
+def nameless(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same without names, so that nobody can ask who it is."""
+    made = world.dataset(tmp_path_factory.mktemp("nameless"))
+    world.table(made, made.root / "videos.csv", subject="")
+    return made.root
+
+
 def test_an_anonymizer_that_changes_nothing_exits_with_2(
     app: typer.Typer, root: Path, tmp_path: Path
 ) -> None:
@@ -72,8 +80,8 @@ def test_folders_of_any_tool_are_audited_and_json_is_for_scripts(
     assert (tmp_path / "out" / "pictures.png").is_file()
 
 
-def test_thresholds_decide(app: typer.Typer, root: Path, tmp_path: Path) -> None:
-    words = [f"csv:{root}", "--anonymizer", "identity", "--out", str(tmp_path / "out"), "--seeds", "1"]
+def test_thresholds_decide(app: typer.Typer, nameless: Path, tmp_path: Path) -> None:
+    words = [f"csv:{nameless}", "--anonymizer", "identity", "--out", str(tmp_path / "out"), "--seeds", "1"]
     done = RUN.invoke(app, [*words, "--max-leakage", "1"])
     assert done.exit_code == 0, done.output
     assert "privacy PASS" in done.output
@@ -127,6 +135,8 @@ def test_the_command_in_a_report_has_no_folders_of_this_machine() -> None:
         (["csv:ROOT", "--anonymizer", "blur", "--option", "x"], "KEY=VALUE"),
         (["csv:ROOT", "--anonymizer", "blur", "--max-leakage", "0"], "max_leakage"),
         (["csv:ROOT", "--anonymizer", "blur", "--detector", "hog"], "--only detectors"),
+        (["csv:ROOT", "--anonymizer", "blur", "--attacker", "resnet.18"], "let `frames` or `clips`"),
+        (["csv:ROOT", "--anonymizer", "blur", "--attacker-size", "5"], "at least 16"),
     ],
 )
 def test_what_does_not_fit_together_is_said(

@@ -9,6 +9,7 @@ from typing import Any
 from videoveil.audit import checks, doubts, members, registry, risk, scoring
 from videoveil.audit.case import Case
 from videoveil.audit.draws import Draws
+from videoveil.audit.excuses import without_folders
 from videoveil.audit.participant import Answers, Participant
 from videoveil.audit.plan import LeftOut, Plan
 from videoveil.audit.scoring import Question, Verdict
@@ -22,6 +23,7 @@ NEVER_TESTED = (
     "attackers that were not named here, stronger ones, or ones with more data about the same people",
     "what somebody knows from elsewhere: the place, the time, who was there",
     "voices and other sound, on-screen text, file names and metadata",
+    "texture finer than networks look at: they see a picture at 64 pixels a side, with a GPU 112 (`--attacker-size`)",
     "single frames between those that networks look at (the coarse grid sees them all), and how long a video is",
     "the sides of wide pictures, by features: they are of the middle square (networks and the grid see everything)",
 )
@@ -52,6 +54,7 @@ def conclude(case: Case, chosen: Sequence[Participant], said: Said, plan: Plan) 
         doubts.doubted(case, scoring.question(name, role, sides, rules, judged=judged, draws=draws))
         for (name, role, judged), sides in asked.items()
     )
+    questions = tuple(doubts.qualified(case, one, plan.left_out) for one in questions)
     questions = (*questions, *doubts.unanswered(case, questions, plan.left_out))
     verdict = scoring.verdict(questions)
     featured = any(one.reads == "features" for one in chosen)
@@ -80,7 +83,8 @@ def _asked(chosen: Sequence[Participant], said: Said) -> tuple[Asked, list[str]]
                 continue
             raw, veiled = (_by_seed(said[one.name][which], inner, one.name) for which in WHICH)
             name, judged = registry.question_of(one, inner, raw[0].metric)
-            asked.setdefault((name, one.role, judged), {})[f"{one.name}/{inner}"] = (raw, veiled)
+            who = f"{one.name}/{without_folders(inner, {})}"  # a network may be named by its file
+            asked.setdefault((name, one.role, judged), {})[who] = (raw, veiled)
     return asked, single
 
 

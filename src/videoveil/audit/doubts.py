@@ -7,8 +7,41 @@ from dataclasses import replace
 
 from videoveil.audit import registry, scoring
 from videoveil.audit.case import Case
+from videoveil.audit.participant import Participant
 from videoveil.audit.plan import LeftOut
 from videoveil.audit.scoring import Question
+
+
+def _not_invited(case: Case) -> list[Participant]:
+    """Attackers whom `--only` keeps away: it chooses who takes part, not what would have to be known."""
+    invited = {one.name for one in case.settings.participants}
+    return [one for one in registry.PARTICIPANTS if one.role == "attack" and one.name not in invited]
+
+
+def qualified(case: Case, made: Question, left_out: Sequence[LeftOut]) -> Question:
+    """A PASS with the networks beside it that could have asked the same and took no part.
+
+    Which attacker finds most is known only of those that were asked: a drawing of the raw pictures, or a network that
+    goes on from raw ones, may find what frames as published do not tell.
+    """
+    if made.role != "attack" or made.verdict != "PASS" or not made.judged:
+        return made
+    away = {one.name for one in left_out}
+    known = {one.name: one for one in (*registry.PARTICIPANTS, *case.settings.participants)}
+    strong = sorted(
+        name
+        for name, one in known.items()
+        if name in away
+        and one.learns
+        and one.question == made.name
+        and not one.excuse(case.subject, case.stores)
+    )
+    if not strong:
+        return made
+    return replace(
+        made,
+        reason=f"{made.reason}; this is without {', '.join(strong)}, which took no part and may find more",
+    )
 
 
 def doubted(case: Case, made: Question) -> Question:
@@ -45,11 +78,11 @@ def doubted(case: Case, made: Question) -> Question:
 
 
 def unanswered(case: Case, questions: Sequence[Question], left_out: Sequence[LeftOut]) -> list[Question]:
-    """Questions of participants that nobody who took part could answer."""
+    """Questions that nobody who took part could answer; of attackers, also those that nobody was let ask."""
     answered = {one.name for one in questions}
     reasons = {one.name: f"{one.name}: {one.reason}" for one in left_out}
     found: dict[str, Question] = {}
-    for one in case.settings.participants:
+    for one in (*case.settings.participants, *_not_invited(case)):
         if not one.judged or one.question in answered:
             continue
         cannot = one.excuse(case.subject, case.stores)

@@ -64,6 +64,16 @@ def audit(
             help="Looks for people as well, beside hog: yolo:FILE, yunet:FILE, centerface; repeatable."
         ),
     ] = None,
+    attacker: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="A network more for all who learn from pictures: resnet.50, r3d.18, tiny@own, resnet.18@FILE, "
+            "…; repeatable."
+        ),
+    ] = None,
+    attacker_size: Annotated[
+        int, typer.Option(help="Side of the pictures that networks see; 0: 64, with a GPU 112.")
+    ] = 0,
     encoder: Annotated[str, typer.Option(help="That makes features; see `veil models`.")] = "tiny",
     weights: Annotated[str | None, typer.Option(help="Of the encoder.")] = None,
     cache: Annotated[
@@ -88,7 +98,11 @@ def audit(
     rules = Rules(seeds=seeds, max_leakage=max_leakage, min_utility=min_utility)
     settings = Settings(
         rules=rules,
-        participants=registry.with_detectors(registry.named(tuple(only or ())), tuple(detector or ())),
+        participants=registry.with_networks(
+            registry.with_detectors(registry.named(tuple(only or ())), tuple(detector or ())),
+            tuple(attacker or ()),
+            attacker_size,
+        ),
         seed=seed,
         budget=budget,
         device=device,
