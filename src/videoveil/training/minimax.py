@@ -195,6 +195,7 @@ class MinimaxLoop:
                 devices.fast_layout(network)
         optimizers, wrapped = {}, {}
         for name, network in networks.items():
+            devices.require_right_gradients(network, self.settings.precision, fabric.device)
             rate = getattr(rates, name)
             fused = fabric.device.type == "cuda"
             network.to(fabric.device)

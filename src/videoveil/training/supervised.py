@@ -198,6 +198,7 @@ class Loop:
             raise UsageError(
                 f"batch={schedule.batch} cannot be shared by {fabric.world_size} processes; make it a multiple"
             )
+        devices.require_right_gradients(self.network, schedule.precision, fabric.device)
         self.optimizer = schedule.make_optimizer(self.network)
         wrapped, stepper = fabric.setup(self.network, self.optimizer)
         self._resume()
