@@ -7,12 +7,14 @@ import pytest
 
 from tests.tasks.make_store import write_store
 from videoveil.audit import risk
+from videoveil.audit.draws import Draws
 from videoveil.audit.rules import Rules
 from videoveil.audit.subject import Side, Stores, Subject
 from videoveil.data.records import Dataset, Item
 from videoveil.tasks.outcomes import AttributeOutcome
 
 RULES = Rules(resamples=200)
+DRAWS = Draws(RULES)  # nobody is known: every video is of somebody else
 WIDTH, PEOPLE = 12, 6
 
 
@@ -37,7 +39,7 @@ def stores(tmp_path: Path, change: str) -> tuple[Subject, Stores]:
 
 
 def test_the_original_is_found_through_a_rotation_that_can_be_learnt(tmp_path: Path) -> None:
-    found = risk._singling_out(*stores(tmp_path, "rotated"), RULES, 0)
+    found = risk._singling_out(*stores(tmp_path, "rotated"), DRAWS)
     assert found.attacker == "a learnt way back to raw features"
     assert (found.main or 0) > 0.7
     assert found.baseline == pytest.approx(1 / 24)
@@ -46,7 +48,7 @@ def test_the_original_is_found_through_a_rotation_that_can_be_learnt(tmp_path: P
 
 
 def test_a_person_is_linked_where_videos_of_them_are_alike(tmp_path: Path) -> None:
-    found = risk._linkability(*stores(tmp_path, "rotated"), RULES, 0)
+    found = risk._linkability(*stores(tmp_path, "rotated"), DRAWS)
     assert (found.main or 0) > 0.9
     assert found.baseline == pytest.approx(3 / 23)
     assert (found.low or 0) > 0.5
@@ -54,7 +56,7 @@ def test_a_person_is_linked_where_videos_of_them_are_alike(tmp_path: Path) -> No
 
 @pytest.mark.parametrize("measure", [risk._singling_out, risk._linkability])
 def test_noise_is_no_risk(measure: object, tmp_path: Path) -> None:
-    found = measure(*stores(tmp_path, "noise"), RULES, 0)  # type: ignore[operator]
+    found = measure(*stores(tmp_path, "noise"), DRAWS)  # type: ignore[operator]
     assert (found.risk or 0) < 0.15
     assert found.low == 0.0
 
@@ -93,20 +95,122 @@ def test_pairs_told_apart_by_hand() -> None:
 
 
 def test_an_attribute_that_is_known_is_a_risk_and_named() -> None:
-    found = risk.inference({"blind": [outcome(0.0)] * 2, "knowing": [outcome(0.8)] * 2}, RULES, 0)
+    found = risk.inference({"blind": [outcome(0.0)] * 2, "knowing": [outcome(0.8)] * 2}, DRAWS)
     assert found.attacker == "knowing, a"
     assert (found.low or 0) > 0.8
     assert found.baseline == 0.5
 
 
 def test_the_control_knows_that_the_best_of_many_was_chosen() -> None:
-    found = risk.inference({f"blind {i}": [outcome(0.0, i)] for i in range(8)}, RULES, 0)
+    found = risk.inference({f"blind {i}": [outcome(0.0, i)] for i in range(8)}, DRAWS)
     assert (found.main or 0) > 0.55  # by luck, out of 32
     assert (found.control or 0) > 0.55
     assert (found.risk or 0) < 0.15
 
 
 def test_without_attributes_there_is_no_figure() -> None:
-    found = risk.inference({}, RULES, 0)
+    found = risk.inference({}, DRAWS)
     assert found.risk is None
     assert "no attacker" in found.reason
+
+
+# --- people who are in several videos -----------------------------------------------------------------------
+
+FEW, EACH = 12, 10  # people, videos of each
+IDS = tuple(f"v{i:03d}" for i in range(FEW * EACH))
+WHOSE = {item: f"p{i // EACH}" for i, item in enumerate(IDS)}
+
+
+def told(trial: int, among: int = FEW) -> AttributeOutcome:
+    """Every other person has it; people look as they do, whether they have it or not, and alike in all their videos."""
+    rng = np.random.default_rng([7, trial])
+    looks = rng.normal(0, 1, FEW).repeat(EACH) + rng.normal(0, 0.3, len(IDS))
+    truth = (np.arange(FEW) % 2).astype(float).repeat(EACH)
+    truth[among * EACH :] = np.nan
+    return AttributeOutcome(("a",), truth[:, None], looks[:, None], np.arange(len(IDS)), IDS)
+
+
+def test_what_many_videos_of_few_people_seem_to_tell_is_no_risk() -> None:
+    """Nothing is told: most of 100 intervals of the risk must begin at 0."""
+    none = {"people": 0, "videos": 0}
+    for trial in range(100):
+        for kind, known in (("people", WHOSE), ("videos", {})):
+            found = risk.inference({"luck": [told(trial)]}, Draws(Rules(resamples=100), trial, known))
+            none[kind] += found.low == 0
+    assert none["people"] >= 85
+    assert none["videos"] <= 75  # what it would be if videos were drawn
+
+
+def test_the_interval_of_a_rate_covers_it_where_people_are_in_several_videos() -> None:
+    rng = np.random.default_rng(0)
+    covered = {"people": 0, "videos": 0}
+    for trial in range(100):
+        hit = np.repeat(rng.integers(0, 2, FEW), EACH).astype(float)
+        for kind, known in (("people", WHOSE), ("videos", {})):
+            low, high = risk.ends(hit, IDS, Draws(RULES, trial, known))
+            covered[kind] += (low or 0) <= 0.5 <= (high or 0)
+    assert covered["people"] >= 85
+    assert covered["videos"] <= 70
+
+
+def test_the_draws_of_a_rate_take_people_with_all_of_their_videos() -> None:
+    hit = np.random.default_rng(3).random(len(IDS))
+    draws = Draws(RULES, 5, WHOSE)
+    slow = []
+    for often in draws.counts(IDS):
+        slow.append(np.mean(np.repeat(hit, often.astype(int))))
+    assert risk.ends(hit, IDS, draws) == pytest.approx(tuple(np.percentile(slow, (2.5, 97.5))))
+
+
+def test_each_person_in_one_video_is_wilsons_interval_of_the_videos() -> None:
+    hit = (np.arange(40) < 14).astype(float)
+    assert risk.ends(hit, [f"v{i}" for i in range(40)], DRAWS) == risk.wilson(14 / 40, 40)
+
+
+def test_that_nobody_was_hit_is_as_sure_as_there_are_people_not_videos() -> None:
+    draws = Draws(RULES, 0, WHOSE)
+    assert risk.ends(np.zeros(len(IDS)), IDS, draws) == (0.0, risk.wilson(0.0, FEW)[1])
+    assert risk.ends(np.ones(len(IDS)), IDS, draws) == (risk.wilson(1.0, FEW)[0], 1.0)
+    assert risk.wilson(0.0, FEW)[1] > 5 * risk.wilson(0.0, len(IDS))[1]
+
+
+def test_one_hit_never_makes_the_upper_end_lower_than_none() -> None:
+    draws = Draws(RULES, 0, WHOSE)
+    highs = [risk.ends((np.arange(len(IDS)) < hit).astype(float), IDS, draws)[1] for hit in range(40)]
+    assert all(one is not None for one in highs)
+    assert (np.diff(np.array(highs, dtype=float)) >= 0).all()
+
+
+def test_an_attribute_told_of_everybody_is_as_sure_as_there_are_people() -> None:
+    one = told(0)
+    known = AttributeOutcome(one.names, one.truth, one.truth, one.rows, one.items)
+    found = risk.inference({"knowing": [known]}, Draws(RULES, 0, WHOSE))
+    assert (found.main, found.high) == (1.0, 1.0)
+    assert found.low == pytest.approx(risk.above(risk.wilson(1.0, FEW)[0], found.control or 0))
+
+
+def test_people_of_whom_the_attribute_is_not_known_add_no_certainty() -> None:
+    one = told(0, among=6)
+    known = AttributeOutcome(one.names, one.truth, np.nan_to_num(one.truth), one.rows, one.items)
+    found = risk.inference({"knowing": [known]}, Draws(RULES, 0, WHOSE))
+    assert found.trials == 6 * EACH
+    assert found.low == pytest.approx(risk.above(risk.wilson(1.0, 6)[0], found.control or 0))
+
+
+def test_all_three_are_measured_with_the_draws_of_the_audit(tmp_path: Path) -> None:
+    subject, both = stores(tmp_path, "rotated")
+    whose = {item.id: str(item.subject) for item in subject.dataset.items}
+    ids = tuple(item.id for item in subject.items("test"))
+    rng = np.random.default_rng(0)
+    truth = np.array([float(whose[item] < "p3") for item in ids])[:, None]
+    attack = AttributeOutcome(("a",), truth, truth + rng.normal(0, 0.8, truth.shape), np.arange(24), ids)
+    sides = {"looking": ([attack], [attack])}
+    by_people, by_videos = (
+        {one.kind: one for one in risk.of(subject, both, sides, Draws(RULES, 0, known))}
+        for known in (whose, {})
+    )
+    assert set(by_people) == {"singling out", "linkability", "inference"}
+    for kind, one in by_people.items():
+        other = by_videos[kind]
+        assert (one.main, one.control, one.risk) == (other.main, other.control, other.risk)
+        assert (one.low, one.high) != (other.low, other.high), kind

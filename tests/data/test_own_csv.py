@@ -11,8 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.data.trees import nasty_text, odd_names, quick, touch, write
-from videoveil.data.own_csv import load, parse_row
-from videoveil.data.own_folder import SPLITS, hashed_split
+from videoveil.attacks.gait import GALLERY, PROBE
+from videoveil.data.own_csv import KNOWN, load, parse_row
+from videoveil.data.own_folder import hashed_split
 from videoveil.errors import AnnotationError, MissingItems
 
 TABLE = (
@@ -50,6 +51,15 @@ def test_only_the_path_is_needed_and_blanks_do_not_matter(tmp_path: Path) -> Non
         ("a", Path("a.mp4"), None),
         ("deep/b", Path("deep/b.mp4"), None),
     ]
+
+
+def test_people_can_be_known_by_their_walk_in_own_data(tmp_path: Path) -> None:
+    """What gait asks for: the same people by name in a gallery and among the probes."""
+    rows = "".join(f"{who}/{part}.mp4,{part},{who}\n" for who in ("anna", "ben") for part in (GALLERY, PROBE))
+    found = load(write(tmp_path, {"videos.csv": "path,split,subject\n" + rows}), annotations_only=True)
+    gallery, probe = ({item.subject for item in found.split(part)} for part in (GALLERY, PROBE))
+    assert gallery == probe == {"anna", "ben"}
+    assert found.counts() == {GALLERY: 2, PROBE: 2}
 
 
 def test_parts_of_one_video_share_a_split(tmp_path: Path) -> None:
@@ -145,15 +155,13 @@ def test_any_row_is_an_item_inside_the_root_or_a_value_error(row: dict[str, str]
             item = parse_row(value, 0)
         except ValueError:
             continue
-        assert item.split in SPLITS
+        assert item.split in KNOWN
         assert not item.path.is_absolute()
         assert ".." not in item.path.parts
 
 
 @quick
-@given(
-    odd_names, st.sampled_from(SPLITS), st.integers(0, 10**6), st.integers(1, 10**6), st.sampled_from("01")
-)
+@given(odd_names, st.sampled_from(KNOWN), st.integers(0, 10**6), st.integers(1, 10**6), st.sampled_from("01"))
 def test_well_formed_rows_round_trip(name: str, split: Any, start: int, length: int, face: str) -> None:
     row = {"path": f"a/{name}.mp4", "split": split, "start": f"{start / 8}", "end": f"{(start + length) / 8}"}
     item = parse_row({**row, "label": name, "attr:face": face}, 0)

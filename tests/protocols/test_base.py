@@ -27,7 +27,7 @@ class Fixed:
     def needs(self) -> tuple[str, ...]:
         return ()
 
-    def about(self, workshop: Workshop) -> str:
+    def about(self, workshop: Workshop, subject: Subject) -> str:
         return "told"
 
     def run(self, workshop: Workshop, subject: Subject) -> dict[str, Reading]:

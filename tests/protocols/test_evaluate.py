@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import math
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,8 @@ from videoveil.errors import UsageError
 from videoveil.protocols import registry
 from videoveil.protocols.base import RAW
 from videoveil.protocols.evaluate import METRICS, TABLES, Request, Result, evaluate, gather
-from videoveil.protocols.subjects import FACTORS
+from videoveil.protocols.intervals import ITEMS
+from videoveil.protocols.subjects import FACTORS, UTILITY
 
 Runs = dict[str, Path]
 
@@ -109,8 +111,39 @@ def test_several_seeds_give_a_mean_and_an_interval(
         assert len(cell.values) == 2
         assert cell.value == pytest.approx(sum(cell.values) / 2)
     assert "95 % interval" in (tmp_path / "out" / TABLES).read_text("utf-8")
+    over = {cell.column: cell.interval_over for cell in result.cells if cell.row == RAW}
+    assert over["gap"] == over["female top-1"] == ITEMS  # people and seeds
+    assert all(cell.chance is not None for cell in result.cells if cell.column == "gap")
     with pytest.raises(UsageError, match="each once"):
         evaluate(request_for("smarthome", tmp_path / "x", twin, cache, runs, seeds=(1, 1)))
+
+
+def test_a_row_measured_with_its_own_network_says_so_in_table_and_metrics(
+    tmp_path: Path, twin: Twin, cache: Path, runs: Runs
+) -> None:
+    from videoveil.encoders import create
+    from videoveil.encoders.checkpoints import save
+
+    trained = tmp_path / "run"
+    shutil.copytree(runs["pixels"], trained)
+    save(create("tiny", size=SIDE // 2), trained / UTILITY)
+    given = {"data": {"vispr": twin("vispr")}, "partial": True, "runs": (f"own={trained}",), "seeds": (0, 1)}
+    result = evaluate(request_for("feature-leakage", tmp_path / "out", twin, cache, runs, **given))
+    kept = json.loads((tmp_path / "out" / METRICS).read_text("utf-8"))
+    used = {one["row"]: one["encoder"] for one in kept["subjects"]}
+    assert used["own"]["trained_with"] == "own"
+    assert used["own"]["hash"] != used[RAW]["hash"] == kept["encoder"]["hash"]
+    marks = {cell["row"]: cell["encoder"] for cell in kept["cells"]}
+    assert {row: mark.split("@")[1] for row, mark in marks.items()} == {
+        row: one["hash"][:12] for row, one in used.items()
+    }
+    notes = {cell.row: cell.note for cell in result.cells}
+    assert notes["own"].startswith("features of tiny, trained with own")
+    assert "trained with" not in notes[RAW]
+    assert kept["reductions"]
+    for one in kept["reductions"]:
+        assert marks[RAW] in one["note"]
+        assert marks["own"] in one["note"]
 
 
 def test_missing_data_is_named_with_how_to_make_a_twin(tmp_path: Path) -> None:

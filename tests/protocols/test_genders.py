@@ -11,12 +11,17 @@ from hypothesis import strategies as st
 from videoveil.data import ntu60, toyota_smarthome, twins
 from videoveil.data.records import Dataset, Item
 from videoveil.errors import AnnotationError
+from videoveil.protocols.base import Cell, pooled
 from videoveil.protocols.genders import (
     balanced_problems,
     bias_problems,
     composition,
     gap_of,
+    shuffled_gap,
+    with_gap,
 )
+from videoveil.protocols.intervals import ITEMS, Answers
+from videoveil.protocols.strength import beats_chance
 from videoveil.tasks.action import probe
 from videoveil.tasks.action.metrics import rank_of_truth
 from videoveil.tasks.feature_set import FeatureSet
@@ -123,6 +128,62 @@ def test_accuracies_by_gender_are_plain_means(rows: list[tuple[bool, str, int]])
     else:
         assert found["gap"].value == pytest.approx(abs(women - men))
         assert found["difference"].value == pytest.approx(men - women)
+
+
+def crowd(
+    women: list[float], men: list[float], videos: int = 10
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Answers about people who are recognised in these shares of their videos, with their genders and names."""
+    shares, genders = [*women, *men], ["female"] * len(women) + ["male"] * len(men)
+    right = np.concatenate([np.arange(videos) < round(share * videos) for share in shares])
+    people = np.repeat([f"P{n:02d}" for n in range(len(shares))], videos)
+    return right, np.repeat(genders, videos), people
+
+
+def test_the_chance_level_of_a_gap_is_that_of_shuffled_people() -> None:
+    """One of four is never recognised: whoever it falls to, some gender is half as good. By hand: always 50 points."""
+    right, genders, people = crowd([1.0, 0.0], [1.0, 1.0])
+    assert shuffled_gap(right, genders, people) == pytest.approx(0.5)
+    videos = shuffled_gap(right, genders, np.arange(len(right)))  # as if every video were of somebody else
+    assert videos is not None
+    assert videos < 0.2
+    assert shuffled_gap(right, genders, people) == shuffled_gap(right, genders, people)
+    assert shuffled_gap(right, np.full(len(right), "male"), people) is None
+    assert shuffled_gap(np.ones(40), genders, people) == 0.0
+
+
+def gap_cell(right: np.ndarray, genders: np.ndarray, people: np.ndarray) -> Cell:
+    """The gap of two seeds that say the same, as a protocol reports it."""
+    ids = [f"v{n:03d}" for n in range(len(right))]
+    gap = with_gap(gap_of(right, right, genders, np.arange(len(right)) % 3, people, ids))["gap"]
+    assert gap.value is not None
+    assert gap.chance is not None
+    assert gap.outcome is not None
+    assert gap.outcome.measure().value == pytest.approx(gap.value)
+    said = Answers(gap.outcome, 100.0, dict(zip(ids, people.tolist())))
+    value = 100 * gap.value
+    cell = Cell("x", "Raw", "gap", value, 100 * gap.chance, "twin", (), (value,), answers=said)
+    return pooled([[cell], [cell]])[0]
+
+
+def test_a_gap_is_as_sure_as_its_people_allow() -> None:
+    """Seeds that agree would call it exact; other people of the same genders would make another gap."""
+    few = gap_cell(*crowd([1.0, 0.2, 0.6], [0.4, 0.9, 0.1]))
+    assert few.interval_over == ITEMS
+    assert few.interval is not None
+    assert few.interval[1] - few.interval[0] > 20
+    assert beats_chance(few) is False
+    many = gap_cell(*crowd([0.9, 0.8, 1.0, 0.9] * 3, [0.3, 0.4, 0.2, 0.3] * 3))
+    assert many.interval is not None
+    assert many.interval[1] - many.interval[0] < 20
+    assert beats_chance(many) is True
+
+
+def test_a_gap_whose_answers_were_not_kept_stays_as_it_was_read() -> None:
+    right, genders, people = crowd([1.0], [0.5])
+    found = gap_of(right, right, genders, np.zeros(len(right)), people)
+    assert with_gap(found) == found
+    assert with_gap(found)["gap"].outcome is None
 
 
 def synthetic_gap(bias: str, *, erase: bool) -> float:

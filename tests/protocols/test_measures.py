@@ -27,12 +27,13 @@ def test_every_labelled_frame_of_pa_hmdb51_is_scored_at_the_papers_size(tmp_path
     frames = Attributes(model="resnet.50", test="pa-hmdb51")
     published = Workshop(tmp_path, {}, PAPER)
     task = frames._task(published)
-    assert (task.config.frame_stride, frames.about(published)) == (1, "")
+    assert (task.config.frame_stride, frames.about(published, raw())) == (1, "")
     assert Attributes(model="resnet.50")._task(published).config.frame_stride == 0
     assert (
-        frames.about(replace(published, scale=SMALL)) == "tiny instead of resnet.50, 5 frames of every video"
+        frames.about(replace(published, scale=SMALL), raw())
+        == "tiny instead of resnet.50, 5 frames of every video"
     )
-    assert FrameAttributes().about(published) == "features of tiny, 10 frames of every video"
+    assert FrameAttributes().about(published, raw()) == "features of tiny, 10 frames of every video"
 
 
 def test_a_stride_looks_at_every_so_many_frames(shop: Workshop, twin: Twin, tmp_path: Path) -> None:

@@ -17,7 +17,16 @@ from videoveil.data.records import AttributeSpan, Dataset, FrameSpan, Item
 from videoveil.data.twins.plan import MARKER
 from videoveil.errors import UsageError
 from videoveil.protocols.base import Reading
-from videoveil.protocols.measures import Action, ActionProbe, Attributes, GenderGap, frame_rows
+from videoveil.protocols.measures import (
+    Action,
+    ActionProbe,
+    Attributes,
+    Detection,
+    FeatureAttributes,
+    GenderGap,
+    PixelAnomaly,
+    frame_rows,
+)
 from videoveil.protocols.scales import PAPER, TINY, scale
 from videoveil.protocols.subjects import Subject, from_run, raw
 from videoveil.protocols.workshop import Workshop, evenly
@@ -31,7 +40,7 @@ class Counting:
     needs: tuple[str, ...] = ()
     value: float = 0.5
 
-    def about(self, workshop: Workshop) -> str:
+    def about(self, workshop: Workshop, subject: Subject) -> str:
         return ""
 
     def run(self, workshop: Workshop, subject: Subject) -> dict[str, Reading]:
@@ -202,8 +211,8 @@ def test_a_network_that_begins_from_weights_needs_them_at_full_size(tmp_path: Pa
 
 def test_a_stand_in_is_named_in_the_cell(tmp_path: Path) -> None:
     shop = Workshop(tmp_path, {}, TINY)
-    assert Attributes(model="resnet.152").about(shop) == "tiny instead of resnet.152"
-    assert Attributes(model="resnet.152").about(replace(shop, scale=PAPER)) == ""
+    assert Attributes(model="resnet.152").about(shop, raw()) == "tiny instead of resnet.152"
+    assert Attributes(model="resnet.152").about(replace(shop, scale=PAPER), raw()) == ""
     assert shop.reduced(Attributes(model="resnet.152")) == shop.reduced(
         Attributes(model="resnet.18", size=224)
     )
@@ -248,3 +257,24 @@ def test_a_probe_on_features_beats_a_guess(shop: Workshop) -> None:
     assert found.value is not None
     assert found.chance is not None
     assert found.value > found.chance
+
+
+def test_rows_with_a_network_of_their_own_name_it_and_others_the_default(tmp_path: Path) -> None:
+    from videoveil.encoders import create
+    from videoveil.encoders.checkpoints import save
+
+    save(create("tiny", size=32), tmp_path / "utility.safetensors")
+    own, plain = Subject("SPAct", encoder=tmp_path / "utility.safetensors"), raw()
+    learned = Workshop(tmp_path, {}, TINY, encoder_size=SIDE, learned_encoder=True)
+    for measure in (ActionProbe("hmdb51"), FeatureAttributes(), Detection(), PixelAnomaly(), GenderGap()):
+        assert measure.about(learned, own).startswith("features of tiny, trained with SPAct")
+        assert measure.about(learned, plain).startswith("features of tiny")
+        assert "trained with" not in measure.about(learned, plain)
+        assert "trained with" not in measure.about(replace(learned, learned_encoder=False), own)
+    assert learned.encoder_mark(own) != learned.encoder_mark(plain)
+    assert learned.encoder_facts(own) == {
+        "name": "tiny",
+        "hash": learned.encoder_of(own).content_hash(),
+        "trained_with": "SPAct",
+    }
+    assert "trained_with" not in learned.encoder_facts(plain)

@@ -9,11 +9,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+from matplotlib.collections import LineCollection
+from matplotlib.figure import Figure
 from PIL import Image
 
 from tests.report.test_page import HOSTILE, Reader
 from videoveil.audit.rules import Rules
 from videoveil.audit.scoring import Question, question, to_json, verdict
+from videoveil.report import plots
 from videoveil.report.audit_page import audit_page, summary, write
 from videoveil.report.page import render
 from videoveil.tasks.outcomes import AttributeOutcome, MeanOutcome
@@ -200,6 +203,62 @@ def test_the_attribute_alone_is_told_whichever_question_leaks_most() -> None:
     said = summary(found)
     assert "Largest leakage: who it is, 89 %" in said
     assert "of gender alone" in said
+
+
+def test_every_figure_of_an_attribute_has_its_interval_and_chance_beside_it() -> None:
+    found = metrics()
+    first, second = found["questions"][0]["parts"]
+    first["raw"] = {"value": 0.912, "low": 0.85, "high": 0.955}
+    first["anonymized"] = {"value": 0.61, "low": 0.503, "high": 0.7}
+    first["chance"] = 0.504
+    second["anonymized"] = {
+        "value": 0.55,
+        "low": None,
+        "high": None,
+    }  # the videos define it only now and then
+    table = " ".join(re.sub("<[^>]*>", " ", page(found)).split())
+    assert f"{first['name']} 91.2 [85.0, 95.5] 61.0 [50.3, 70.0] 50.4 " in table
+    alt = next(
+        v or ""
+        for tag, name, v in Reader(page(found)).attributes
+        if "leakage" in (v or "") and "chance" in (v or "")
+    )
+    assert (
+        f"{first['name']}: raw 91.2 [85.0, 95.5], anonymized 61.0 [50.3, 70.0], chance 50.4, leakage" in alt
+    )
+    assert "anonymized 55.0, chance" in alt
+
+
+def test_bars_of_attributes_have_their_intervals_at_the_height_of_the_bars(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    made: list[Figure] = []
+    bars = plots.bars
+
+    def kept(*given: Any) -> Figure:
+        made.append(bars(*given))
+        return made[-1]
+
+    monkeypatch.setattr(plots, "bars", kept)
+    found = metrics()
+    first, second = found["questions"][0]["parts"]
+    first["raw"] = {"value": 0.912, "low": 0.85, "high": 0.955}
+    first["anonymized"] = {"value": 0.61, "low": 0.503, "high": 0.7}
+    second["raw"] = {"value": None, "low": None, "high": None}  # has no bar
+    second["anonymized"] = {"value": 0.55, "low": 0.4, "high": 0.8}
+    text = page(found)
+    (axes,) = made[0].axes
+    middle = {round(p.get_width(), 6): p.get_y() + p.get_height() / 2 for p in axes.patches}
+    segments = [one.get_segments()[0] for one in axes.collections if isinstance(one, LineCollection)]
+    along = {
+        (round(left, 6), round(right, 6), round(y, 6)) for (left, y), (right, other) in segments if y == other
+    }
+    assert along == {
+        (0.85, 0.955, round(middle[0.912], 6)),
+        (0.503, 0.7, round(middle[0.61], 6)),
+        (0.4, 0.8, round(middle[0.55], 6)),
+    }
+    assert "are 95 % intervals" in Reader(text).text
 
 
 def test_attributes_that_nobody_found_are_named_with_what_that_means() -> None:

@@ -58,7 +58,7 @@ def conclude(case: Case, chosen: Sequence[Participant], said: Said, plan: Plan) 
     questions = (*questions, *doubts.unanswered(case, questions, plan.left_out))
     verdict = scoring.verdict(questions)
     featured = any(one.reads == "features" for one in chosen)
-    risks = risk.of(case.subject, case.stores, _attacks(asked), rules, seed, featured=featured)
+    risks = risk.of(case.subject, case.stores, _attacks(asked), draws, featured=featured)
     for one in [one for one in chosen if one.question == registry.MEMBERS]:
         risks = (*risks, members.of(said[one.name]["anonymized"], one.name, draws))
     missing = (*case.reasons, *case.subject.notes, *members.attackers_knew(case.subject), *single)

@@ -63,13 +63,17 @@ class Draws:
         if items not in self._counts:
             digest = hashlib.sha256(repr(items).encode()).digest()
             rng = np.random.default_rng([self.seed, int.from_bytes(digest[:8])])
-            places: dict[Any, int] = {}
-            # whose nobody is known is somebody of their own
-            owners = np.array([places.setdefault(self._owner(item), len(places)) for item in items])
-            taken = rng.integers(0, len(places), (self.rules.resamples, len(places)))  # (B, g)
-            often = np.stack([np.bincount(row, minlength=len(places)) for row in taken]).astype(float)
+            owners = self.owners(items)
+            people = len(np.unique(owners))
+            taken = rng.integers(0, people, (self.rules.resamples, people))  # (B, g)
+            often = np.stack([np.bincount(row, minlength=people) for row in taken]).astype(float)
             self._counts[items] = often[:, owners]
         return self._counts[items]
+
+    def owners(self, items: Sequence[str]) -> np.ndarray:
+        """(n,) who is in each item, by number; whose nobody is known is somebody of their own."""
+        places: dict[Any, int] = {}
+        return np.array([places.setdefault(self._owner(item), len(places)) for item in items], dtype=np.int64)
 
     def _owner(self, item: str) -> tuple[bool, str]:
         return item in self.people, self.people.get(item, item)

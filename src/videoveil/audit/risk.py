@@ -8,9 +8,10 @@ control     the same attack, with the same choice of the best attacker, when the
 baseline    a blind guess
 
 risk = (main − control) / (1 − control): the part of what the control leaves open that the attack closes, with a 95 %
-interval. It is a measured risk under the attackers that are named, never a proof that data are anonymous.
+interval over the same draws as every other figure: people with all of their videos, where they are known. It is a
+measured risk under the attackers that are named, never a proof that data are anonymous.
 
-Shapes: n items, P exchanges, width d.
+Shapes: n items of g people, B draws, P exchanges, width d.
 """
 
 from __future__ import annotations
@@ -24,10 +25,10 @@ from typing import Any, Literal
 import numpy as np
 
 from videoveil.attacks.retrieval import blind, cosine, discriminant, hits
-from videoveil.audit.rules import Rules
+from videoveil.audit.draws import Draws
 from videoveil.audit.scoring import Sides
 from videoveil.audit.subject import Stores, Subject, Which
-from videoveil.tasks.outcomes import AttributeOutcome
+from videoveil.tasks.outcomes import AttributeOutcome, RankOutcome
 
 Kind = Literal["singling out", "linkability", "inference", "membership"]
 EXCHANGES = 200
@@ -66,8 +67,7 @@ def of(
     subject: Subject,
     stores: Stores,
     attacks: Mapping[str, Sides],
-    rules: Rules,
-    seed: int,
+    draws: Draws,
     *,
     featured: bool = True,
 ) -> tuple[Risk, ...]:
@@ -80,11 +80,9 @@ def of(
     made: list[Risk] = []
     measures: tuple[tuple[Kind, Any], ...] = (("singling out", _singling_out), ("linkability", _linkability))
     for kind, measure in measures:
-        made.append(
-            Risk(kind, WORDS[kind], reason=reason) if reason else measure(subject, stores, rules, seed)
-        )
+        made.append(Risk(kind, WORDS[kind], reason=reason) if reason else measure(subject, stores, draws))
     veiled = {who: pair[1] for who, pair in attacks.items() if isinstance(pair[1][0], AttributeOutcome)}
-    made.append(inference(veiled, rules, seed))
+    made.append(inference(veiled, draws))
     return tuple(made)
 
 
@@ -104,13 +102,44 @@ def above(main: float, control: float) -> float:
     return max((main - control) / (1 - control), 0.0) if control < 1 else 0.0
 
 
-def of_rates(
-    kind: Kind, who: str, main: float, control: float, baseline: float, trials: int, rules: Rules
+def between(rate: float, drawn: np.ndarray, people: int, draws: Draws) -> tuple[float | None, float | None]:
+    """The interval of a rate by its draws (B,), never narrower than so many people allow.
+
+    Where nobody was hit nobody is in any draw, and where everybody was, everybody: a bootstrap is sure then, of
+    however few people. So its upper end is at least that of Wilson's interval where nobody is hit, and its lower end
+    at most that where everybody is.
+    """
+    found = draws.interval(rate, drawn)
+    if found.low is None or found.high is None:
+        return None, None
+    nobody, everybody = (wilson(share, people, draws.rules.level) for share in (0.0, 1.0))
+    return min(found.low, everybody[0]), max(found.high, nobody[1])
+
+
+def ends(hit: np.ndarray, items: Sequence[str], draws: Draws) -> tuple[float | None, float | None]:
+    """The interval of the mean of hit (n,) in [0, 1]: Wilson's where every item is of somebody else.
+
+    Where one person is in several, ten items of theirs are no ten trials, so people are drawn.
+    """
+    people = len(np.unique(draws.owners(items)))
+    if people == len(items):
+        return wilson(float(hit.mean()), len(items), draws.rules.level)
+    counts = draws.counts(tuple(items))
+    return between(float(hit.mean()), counts @ hit / counts.sum(1), people, draws)
+
+
+def measured(
+    kind: Kind,
+    who: str,
+    main: float,
+    control: float,
+    baseline: float,
+    interval: tuple[float | None, float | None],
+    trials: int,
 ) -> Risk:
-    """The risk of an attack that succeeds or fails once per trial."""
-    low, high = wilson(main, trials, rules.level)
-    value, first, last = (above(rate, control) for rate in (main, low, high))
-    return Risk(kind, WORDS[kind], who, main, control, baseline, value, first, last, trials)
+    """The risk of an attack whose success, with its interval, is known."""
+    low, high = (None if end is None else above(end, control) for end in interval)
+    return Risk(kind, WORDS[kind], who, main, control, baseline, above(main, control), low, high, trials)
 
 
 # --- retrieval ----------------------------------------------------------------------------------------------
@@ -147,16 +176,23 @@ def exchanged(likeness: np.ndarray, same: np.ndarray, allowed: np.ndarray, seed:
 
 
 def best_of(
-    likenesses: Mapping[str, np.ndarray], same: np.ndarray, allowed: np.ndarray, seed: int
-) -> tuple[str, float, float, float]:
-    """The attacker that succeeds most often; its rate, the control's (the best of all, too) and the blind one."""
-    rates = {who: float(hits(one, same, allowed).mean()) for who, one in likenesses.items()}
-    control = np.max([exchanged(one, same, allowed, seed) for one in likenesses.values()], 0)
-    who = max(rates, key=lambda name: rates[name])
-    return who, rates[who], float(control.mean()), float(blind(same, allowed).mean())
+    kind: Kind,
+    likenesses: Mapping[str, np.ndarray],
+    same: np.ndarray,
+    allowed: np.ndarray,
+    items: Sequence[str],
+    draws: Draws,
+) -> Risk:
+    """That of the attacker that succeeds most often with these items; the control is the best of all, too."""
+    hit = {who: hits(one, same, allowed) for who, one in likenesses.items()}
+    control = np.max([exchanged(one, same, allowed, draws.seed) for one in likenesses.values()], 0)
+    who = max(hit, key=lambda name: hit[name].mean())
+    main, guess = float(hit[who].mean()), float(blind(same, allowed).mean())
+    interval = ends(hit[who], items, draws)
+    return measured(kind, who, main, float(control.mean()), guess, interval, len(items))
 
 
-def _singling_out(subject: Subject, stores: Stores, rules: Rules, seed: int) -> Risk:
+def _singling_out(subject: Subject, stores: Stores, draws: Draws) -> Risk:
     kind: Kind = "singling out"
     tests, trains = (subject.test, "probe"), (subject.train, "gallery")
     raw, veiled = vectors(stores, "raw", tests), vectors(stores, "anonymized", tests)
@@ -171,8 +207,7 @@ def _singling_out(subject: Subject, stores: Stores, rules: Rules, seed: int) -> 
             learnt_veiled.x, learnt_raw.x, veiled.x, raw.x
         )
     same = np.eye(len(raw.ids), dtype=bool)
-    who, main, control, guess = best_of(likenesses, same, np.ones_like(same), seed)
-    return of_rates(kind, who, main, control, guess, len(raw.ids), rules)
+    return best_of(kind, likenesses, same, np.ones_like(same), raw.ids, draws)
 
 
 def way_back(x: np.ndarray, y: np.ndarray, asked: np.ndarray, archive: np.ndarray) -> np.ndarray:
@@ -199,7 +234,7 @@ def _ridge(x: np.ndarray, y: np.ndarray, asked: np.ndarray, strength: float) -> 
     return np.asarray(((asked - mean) * scale) @ np.linalg.solve(gram, rows.T @ goal))
 
 
-def _linkability(subject: Subject, stores: Stores, rules: Rules, seed: int) -> Risk:
+def _linkability(subject: Subject, stores: Stores, draws: Draws) -> Risk:
     kind: Kind = "linkability"
     veiled = vectors(stores, "anonymized", (subject.test, "probe"))
     named = veiled.people != ""
@@ -218,8 +253,7 @@ def _linkability(subject: Subject, stores: Stores, rules: Rules, seed: int) -> R
     ):  # somebody is there twice: there is something to learn
         project = discriminant(learnt.x[known], learnt.people[known], 0.1)
         likenesses["a learnt measure of likeness"] = cosine(project(veiled.x[asked]), project(veiled.x))
-    who, main, control, guess = best_of(likenesses, same[asked], allowed, seed)
-    return of_rates(kind, who, main, control, guess, len(asked), rules)
+    return best_of(kind, likenesses, same[asked], allowed, [veiled.ids[i] for i in asked], draws)
 
 
 # --- inference ----------------------------------------------------------------------------------------------
@@ -259,53 +293,63 @@ def pairs_right(truth: np.ndarray, ranks: np.ndarray) -> np.ndarray:
     return np.asarray((truth @ ranks - positives * (positives + 1) / 2) / (positives * others))
 
 
-def inference(attacks: Mapping[str, Sequence[Any]], rules: Rules, seed: int) -> Risk:
+@dataclass(frozen=True)
+class Candidate:
+    """One attacker and attribute, on the items of which the attribute is known."""
+
+    who: str
+    truth: np.ndarray  # (n,) of 0 and 1
+    ranks: np.ndarray  # (n,)
+    outcome: RankOutcome  # the same among all items: the draws are those of all
+
+    @property
+    def rate(self) -> float:
+        return float(pairs_right(self.truth[None], self.ranks)[0])
+
+    def interval(self, draws: Draws) -> tuple[float | None, float | None]:
+        """Over draws of people; in each the pairs count that it has."""
+        items = self.outcome.items
+        people = len(np.unique(draws.owners(items)[~np.isnan(self.outcome.truth)]))
+        values, _ = self.outcome.draws(draws.counts(items))
+        return between(self.rate, values, people, draws)
+
+
+def candidates(attacks: Mapping[str, Sequence[Any]]) -> list[Candidate]:
+    """Everybody and everything with enough test videos to be told apart."""
+    found = []
+    for who, seeds in attacks.items():
+        truth, ranks = by_item(seeds)
+        for place, name in enumerate(seeds[0].names):
+            own, known = truth[:, place], ~np.isnan(truth[:, place])
+            if known.sum() >= LEAST and 0 < own[known].sum() < known.sum():
+                outcome = RankOutcome(own, ranks[:, place], np.arange(len(own)), seeds[0].items)
+                found.append(Candidate(f"{who}, {name}", own[known], ranks[known, place], outcome))
+    return found
+
+
+def inference(attacks: Mapping[str, Sequence[Any]], draws: Draws) -> Risk:
     """The attacker and attribute that are told apart best.
 
     The control knows of that choice: it is the best of all, too. The interval does not, it is that of the one chosen:
     with another choice in every draw its lower end would rise to the figure itself, for some one is always lucky.
     """
     kind: Kind = "inference"
-    candidates: list[tuple[str, np.ndarray, np.ndarray]] = []
-    for who, seeds in attacks.items():
-        truth, ranks = by_item(seeds)
-        for place, name in enumerate(seeds[0].names):
-            known = ~np.isnan(truth[:, place])
-            own = truth[known, place]
-            if len(own) >= LEAST and 0 < own.sum() < len(own):
-                candidates.append((f"{who}, {name}", own, ranks[known, place]))
-    if not candidates:
+    tried = candidates(attacks)
+    if not tried:
         return Risk(
             kind, WORDS[kind], reason="no attacker was asked for a private attribute of enough test videos"
         )
-    rates = [float(pairs_right(own[None], ranks)[0]) for _, own, ranks in candidates]
-    best = int(np.argmax(rates))
-    control = float(_exchanged_pairs(candidates, seed).mean())
-    who, own, ranks = candidates[best]
-    low, high = _drawn(own, ranks, rules, seed)
-    main = rates[best]
-    value, first, last = (above(rate, control) for rate in (main, min(low, main), max(high, main)))
-    return Risk(kind, WORDS[kind], who, main, control, 0.5, value, first, last, len(own))
+    best = max(tried, key=lambda one: one.rate)
+    control = float(_exchanged_pairs(tried, draws.seed).mean())
+    return measured(kind, best.who, best.rate, control, 0.5, best.interval(draws), len(best.truth))
 
 
-def _exchanged_pairs(candidates: Sequence[tuple[str, np.ndarray, np.ndarray]], seed: int) -> np.ndarray:
+def _exchanged_pairs(tried: Sequence[Candidate], seed: int) -> np.ndarray:
     """(P,): the best of all candidates when the videos have been exchanged, the same exchange for all of one size."""
     best = np.zeros(EXCHANGES)
-    for _, own, ranks in candidates:
+    for one in tried:
+        own = one.truth
         rng = np.random.default_rng([seed, len(own)])
         orders = rng.permuted(np.tile(np.arange(len(own)), (EXCHANGES, 1)), axis=1)
-        best = np.maximum(best, pairs_right(own[orders], ranks))
+        best = np.maximum(best, pairs_right(own[orders], one.ranks))
     return best
-
-
-def _drawn(own: np.ndarray, ranks: np.ndarray, rules: Rules, seed: int) -> tuple[float, float]:
-    """Percentiles over draws of the items, for one attacker and attribute."""
-    rng = np.random.default_rng([seed, len(own), 1])
-    found = []
-    for _ in range(rules.resamples):
-        chosen = rng.integers(0, len(own), len(own))
-        if 0 < own[chosen].sum() < len(own):
-            found.append(float(pairs_right(own[chosen][None], ranks[chosen])[0]))
-    tail = 50 * (1 - rules.level)
-    low, high = np.percentile(found, (tail, 100 - tail))
-    return float(low), float(high)

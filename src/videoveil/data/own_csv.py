@@ -3,8 +3,8 @@
     ROOT/videos.csv         path,label,split,subject,gender,start,end,attr:NAME,…
     ROOT/<path>             relative to ROOT
 
-Only `path` is required. `split` is train, val or test (default: by a hash of the path); `start` and `end` are seconds
-of the part that is meant; an `attr:NAME` column holds 0 or 1.
+Only `path` is required. `split` is train, val or test (default: by a hash of the path), or gallery or probe where the
+question is who is walking; `start` and `end` are seconds of the part that is meant; an `attr:NAME` column holds 0 or 1.
 """
 
 from __future__ import annotations
@@ -18,6 +18,8 @@ from videoveil.data.records import Dataset, Item
 from videoveil.errors import AnnotationError
 
 OFFICIAL: dict[str, dict[str, int]] = {}
+RETRIEVAL = ("gallery", "probe")  # people whose walks are known, and walks to be told: `attacks.gait`
+KNOWN = (*SPLITS, *RETRIEVAL)
 
 
 def parse_row(row: dict[str, str], seed: int) -> Item:
@@ -26,8 +28,8 @@ def parse_row(row: dict[str, str], seed: int) -> Item:
     if not path.name or path.is_absolute() or ".." in path.parts:
         raise ValueError(f"path {row['path']!r} must be relative to the root and stay inside it")
     split = row.get("split") or hashed_split(str(path), seed)
-    if split not in SPLITS:
-        raise ValueError(f"split {split!r} is none of {', '.join(SPLITS)}")
+    if split not in KNOWN:
+        raise ValueError(f"split {split!r} is none of {', '.join(KNOWN)}")
     clip = _part(row.get("start", ""), row.get("end", ""))
     attributes = {}
     for name, value in row.items():

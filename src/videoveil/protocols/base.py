@@ -9,12 +9,13 @@ a subject, one row; what measures is a frozen record that a workshop runs once a
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from videoveil.errors import UsageError
 from videoveil.protocols import papers
-from videoveil.protocols.intervals import Answers, Over, interval
+from videoveil.protocols.floors import UNITS, why_not
+from videoveil.protocols.intervals import Answers, Over, Sample, above_chance, interval_of, sample
 from videoveil.protocols.papers import PaperColumn, PaperTable
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ Data = Literal["real", "twin", "counted"]  # what a cell was measured on; counte
 Looks = Literal["pixels", "features"]
 SCALES = {"%": 100.0}  # from a share to the unit of a column; other units are as measured
 RAW = "Raw"  # the row of raw data
+PASSING = ("answers", "sample")  # of a cell, while an evaluation runs
 OWN = "videoveil"  # tables that no paper has
 
 
@@ -50,7 +52,9 @@ class Measure(Protocol):
     """Something that is learnt and scored. A frozen record: its fields say everything, so that it can be remembered.
 
     One that loads its datasets with options has also `options(seed)`, which gives them by dataset; one that looks at
-    datasets without needing them names those in `may`.
+    datasets without needing them names those in `may`; one that is scored on others than the last that it needs names
+    them in `tests`. `on_features`: it sees them through an encoder. `truth(item)` says what an item is taken for where
+    everything of one kind would be recognised by anybody. `complete(readings)` adds answers that follow from others.
     """
 
     @property
@@ -60,7 +64,7 @@ class Measure(Protocol):
 
     def run(self, workshop: Workshop, subject: Subject) -> Readings: ...
 
-    def about(self, workshop: Workshop) -> str:
+    def about(self, workshop: Workshop, subject: Subject) -> str:
         """How this was measured where it is not as the paper did, in words."""
         ...
 
@@ -88,10 +92,15 @@ class Cell:
     note: str = ""
     interval: tuple[float, float] | None = None  # 95 % of the mean over seeds
     interval_over: Over = ""  # what was drawn for it
+    above: tuple[float, float] | None = None  # 95 % of how far it lies above chance
+    encoder: str = ""  # NAME@HASH of the network whose features were looked at
+    void: str = ""  # why nothing follows from it
     answers: Answers | None = field(default=None, compare=False, repr=False)  # of a single seed; not kept
+    sample: Sample | None = field(default=None, compare=False, repr=False)  # of all seeds; not kept
 
     def to_json(self) -> dict[str, Any]:
-        kept = {one.name: getattr(self, one.name) for one in fields(self) if one.name != "answers"}
+        """All of it but the answers."""
+        kept = {one.name: getattr(self, one.name) for one in fields(self) if one.name not in PASSING}
         return {name: list(value) if isinstance(value, tuple) else value for name, value in kept.items()}
 
     @classmethod
@@ -253,7 +262,9 @@ class Evaluation:
     ) -> Cell:
         factor = SCALES.get(column.unit, 1.0)
         value, chance = (None if v is None else factor * v for v in (found.value, found.chance))
-        notes = [measure.about(workshop), subject.about(self.trained_on)]
+        notes = [measure.about(workshop, subject), subject.about(self.trained_on)]
+        if lacking := why_not(workshop, measure, found) if column.unit in UNITS else "":
+            value, notes = None, [f"not measurable: {lacking}", *notes]
         return Cell(
             panel.table.id,
             row,
@@ -264,7 +275,8 @@ class Evaluation:
             measure.needs,
             () if value is None else (value,),
             "; ".join(note for note in notes if note),
-            answers=_answers(workshop, measure, found, factor),
+            encoder=workshop.encoder_mark(subject) if getattr(measure, "on_features", False) else "",
+            answers=None if value is None else _answers(workshop, measure, found, factor),
         )
 
 
@@ -293,21 +305,21 @@ def pooled(runs: Sequence[Sequence[Cell]]) -> list[Cell]:
         mean = sum(values) / len(values) if whole else None
         chances = [cell.chance for cell in same if cell.chance is not None]
         chance = sum(chances) / len(chances) if chances else None
-        one = same[0]
-        sure = interval(values, [cell.answers for cell in same]) if whole else None
+        said = sample([cell.answers for cell in same]) if whole else None
+        sure = interval_of(values, said) if whole else None
+        both = None if sure is None else (sure.low, sure.high)
+        one = next((cell for cell in same if cell.value is None), same[0])  # which says why
         made.append(
-            Cell(
-                one.table,
-                one.row,
-                one.column,
-                mean,
-                chance,
-                one.data,
-                one.datasets,
-                values if whole else (),
-                one.note,
-                None if sure is None else (sure.low, sure.high),
-                "" if sure is None else sure.over,
+            replace(
+                one,
+                value=mean,
+                chance=chance,
+                values=values if whole else (),
+                interval=both,
+                interval_over="" if sure is None else sure.over,
+                above=above_chance(mean, chance, said, both),
+                answers=None,
+                sample=said,
             )
         )
     return made

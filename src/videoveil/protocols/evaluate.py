@@ -18,12 +18,14 @@ from typing import TYPE_CHECKING, Any
 
 import videoveil
 from videoveil import files
+from videoveil.audit.rules import Rules
 from videoveil.errors import UsageError
 from videoveil.protocols import registry, scales
 from videoveil.protocols.base import RAW, Cell, Evaluation, pooled
 from videoveil.protocols.intervals import ITEMS, SEEDS
+from videoveil.protocols.strength import marked
 from videoveil.protocols.subjects import COVERED, Subject, baseline, from_run
-from videoveil.protocols.tables import comparisons, reductions, reductions_text
+from videoveil.protocols.tables import Reduction, comparisons, reductions, reductions_text
 from videoveil.protocols.workshop import Workshop, make_hint
 from videoveil.report import comparison as report
 from videoveil.report.comparison import ORIGINS, Comparison, Origin
@@ -66,6 +68,7 @@ class Result:
     cells: tuple[Cell, ...]
     tables: tuple[Comparison, ...]
     missing: Mapping[str, str]  # `TABLE, COLUMN` → why it was not run
+    reductions: tuple[Reduction, ...] = ()  # of rows against raw data
 
 
 def evaluate(request: Request, say: Callable[[str], None] | None = None) -> Result:
@@ -75,10 +78,10 @@ def evaluate(request: Request, say: Callable[[str], None] | None = None) -> Resu
     _require_data(protocol, request)
     _claim(request.out, protocol)
     subjects = gather(protocol, request)
-    cells = pooled([protocol.run(shop, subjects) for shop in shops])
+    cells = marked(pooled([protocol.run(shop, subjects) for shop in shops]))
     origins = _origins(protocol, shops[0])
     tables = tuple(comparisons(protocol, cells, origins))
-    result = Result(protocol, tuple(cells), tables, protocol.missing(shops[0]))
+    result = Result(protocol, tuple(cells), tables, protocol.missing(shops[0]), tuple(reductions(cells)))
     _write(request, result, subjects, shops)
     return result
 
@@ -173,11 +176,11 @@ def metrics(request: Request, result: Result, subjects: Sequence[Subject], shop:
         "title": result.protocol.title,
         "size": request.size,
         "seeds": list(request.seeds),
-        "encoder": {"name": shop.encoder_name, "hash": shop.encoder_of(Subject("Raw")).content_hash()},
+        "encoder": shop.encoder_facts(Subject(RAW)),  # of rows without a network of their own
         "data": {name: shop.data((name,)) for name in sorted(shop.roots)},
-        "subjects": [subject.to_json() for subject in subjects],
+        "subjects": [{**one.to_json(), "encoder": shop.encoder_facts(one)} for one in subjects],
         "cells": [cell.to_json() for cell in result.cells],
-        "reductions": [asdict(one) for one in reductions(result.cells)],
+        "reductions": [asdict(one) for one in result.reductions],
         "not_run": dict(result.missing),
     }
 
@@ -188,7 +191,7 @@ def _write(request: Request, result: Result, subjects: Sequence[Subject], shops:
     out = request.out
     files.write_json(out / METRICS, metrics(request, result, subjects, shops[0]))
     text = report.markdown(result.tables, result.protocol.title, _words(result, request))
-    if lost := reductions_text(reductions(result.cells)):
+    if lost := reductions_text(result.reductions):
         text += f"\n{lost}"
     files.write_text(out / TABLES, text)
     for table in result.tables:
@@ -208,7 +211,17 @@ def _words(result: Result, request: Request) -> list[str]:
             "Columns headed twin were measured on synthetic data with made-up people. They show that the protocol runs "
             "and how methods compare on it; they are no results on the real dataset."
         )
+    if (least := scales.scale(request.size).least_items) < Rules.least_items:
+        words.append(
+            f"Size `{request.size}` shows that everything runs, from {least} test items on; a figure that means "
+            f"something needs at least {Rules.least_items}, which the other sizes ask for."
+        )
     words += _interval_words(result.cells)
+    if any(cell.void for cell in result.cells):
+        words.append(
+            "Void: the interval of how far the figure of raw data lies above chance begins at or below 0, so nothing "
+            "follows from what is measured of anonymized data in that column."
+        )
     reasons = sorted(set(result.missing.values()))
     words += [f"Not run: {reason}." for reason in reasons]
     return words

@@ -9,10 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from statistics import mean, stdev
 from typing import TYPE_CHECKING, Literal
 
+import numpy as np
+
+from videoveil.audit.rules import Rules
+
 if TYPE_CHECKING:
+    from videoveil.audit.draws import Drawn, Draws
     from videoveil.tasks.outcomes import Outcome
 
 Over = Literal["", "seeds", "items and seeds"]  # what an interval is about; "": there is none
@@ -36,13 +42,61 @@ class Interval:
     over: Over
 
 
+@dataclass(frozen=True)
+class Sample:
+    """The answers of all seeds on the same items. They are drawn once, and figures on the same items draw alike."""
+
+    answers: tuple[Answers, ...]
+
+    @property
+    def items(self) -> tuple[str, ...]:
+        return self.answers[0].outcome.items
+
+    @property
+    def factor(self) -> float:
+        return self.answers[0].factor
+
+    @cached_property
+    def draws(self) -> Draws:
+        from videoveil.audit.draws import Draws
+
+        return Draws(Rules(), people=self.answers[0].people)
+
+    @cached_property
+    def drawn(self) -> Drawn:
+        """As shares."""
+        from videoveil.audit.draws import draw
+
+        return draw([one.outcome for one in self.answers], self.draws)[0]
+
+    def interval(self, value: float, drawn: np.ndarray) -> tuple[float, float] | None:
+        """Of `value` by its draws; None where too few choices of items define it."""
+        found = self.draws.interval(value, drawn)
+        return None if found.low is None or found.high is None else (found.low, found.high)
+
+    def pairs_with(self, other: Sample) -> bool:
+        """Whether a draw of one is a draw of the other."""
+        return self.items == other.items and len(self.answers) == len(other.answers)
+
+
+def sample(answers: Sequence[Answers | None]) -> Sample | None:
+    """The answers of all seeds, where all were kept and are of the same items."""
+    known = tuple(one for one in answers if one is not None)
+    if not known or len(known) < len(answers) or len({one.outcome.items for one in known}) > 1:
+        return None
+    return Sample(known)
+
+
 def interval(values: Sequence[float], answers: Sequence[Answers | None] = ()) -> Interval | None:
     """Of the mean of a figure over seeds; none for a single seed, which says nothing about the next one."""
+    return interval_of(values, sample(answers) if len(answers) == len(values) else None)
+
+
+def interval_of(values: Sequence[float], said: Sample | None) -> Interval | None:
+    """The same, from answers that were put together before."""
     if len(values) < 2:
         return None
-    known = [one for one in answers if one is not None]
-    same_items = len(known) == len(values) and len({one.outcome.items for one in known}) == 1
-    found = over_items_and_seeds(mean(values), known) if same_items else None
+    found = None if said is None else over_items_and_seeds(mean(values), said)
     return over_seeds(values) if found is None else found
 
 
@@ -55,15 +109,26 @@ def over_seeds(values: Sequence[float]) -> Interval:
     return Interval(centre - half, centre + half, SEEDS)
 
 
-def over_items_and_seeds(value: float, answers: Sequence[Answers]) -> Interval | None:
+def over_items_and_seeds(value: float, said: Sample) -> Interval | None:
     """By the bootstrap of audits; None where too few choices of items define the figure."""
-    from videoveil.audit.draws import Draws, draw
-    from videoveil.audit.rules import Rules
+    found = said.interval(value, said.factor * said.drawn.values)
+    return None if found is None else Interval(*found, ITEMS)
 
-    factor = answers[0].factor
-    draws = Draws(Rules(), people=answers[0].people)
-    drawn, _ = draw([one.outcome for one in answers], draws)
-    found = draws.interval(value, factor * drawn.values)
-    if found.low is None or found.high is None:
+
+def above_chance(
+    value: float | None,
+    chance: float | None,
+    said: Sample | None,
+    whole: tuple[float, float] | None,
+) -> tuple[float, float] | None:
+    """95 % of how far a figure lies above what knowing nothing gives, in its unit; None where nothing tells.
+
+    From the answers figure and chance are drawn together, and chance is what blind answers get on so few items, as in
+    audits; with a single seed these are draws of items alone. Otherwise it is the interval of the figure, `whole`.
+    """
+    if value is None or chance is None:
         return None
-    return Interval(found.low, found.high, ITEMS)
+    if said is not None and not np.isnan(said.drawn.chance):
+        one = said.drawn
+        return said.interval(said.factor * (one.value - one.chance), said.factor * (one.values - one.chances))
+    return None if whole is None else (whole[0] - chance, whole[1] - chance)

@@ -80,8 +80,11 @@ class Action(OfOneDataset):
     size: int = 112
     target: str = "action"
 
-    def about(self, workshop: Workshop) -> str:
+    def about(self, workshop: Workshop, subject: Subject) -> str:
         return _stood_in(workshop.scale.stand_in(self.model, workshop.weights))
+
+    def truth(self, item: Item) -> str | None:
+        return item.action if self.target == "action" else None
 
     def run(self, workshop: Workshop, subject: Subject) -> Readings:
         from videoveil.audit.utilities import of_probabilities
@@ -123,7 +126,7 @@ class Attributes:
     def needs(self) -> tuple[str, ...]:
         return (self.dataset, self.test) if self.test else (self.dataset,)
 
-    def about(self, workshop: Workshop) -> str:
+    def about(self, workshop: Workshop, subject: Subject) -> str:
         words = [_stood_in(workshop.scale.stand_in(self.model, workshop.weights))]
         if self.test:
             words.append(_frames(workshop.scale.frame_stride, workshop.scale.views))
@@ -167,7 +170,7 @@ class Tags(OfOneDataset):
     model: str = "resnet.50"
     size: int = 112
 
-    def about(self, workshop: Workshop) -> str:
+    def about(self, workshop: Workshop, subject: Subject) -> str:
         return _stood_in(workshop.scale.stand_in(self.model, workshop.weights))
 
     def run(self, workshop: Workshop, subject: Subject) -> Readings:
@@ -198,9 +201,13 @@ class ActionProbe(OfOneDataset):
     """Actions by a linear layer on features."""
 
     dataset: str
+    on_features: ClassVar[bool] = True
 
-    def about(self, workshop: Workshop) -> str:
-        return _encoder(workshop)
+    def about(self, workshop: Workshop, subject: Subject) -> str:
+        return workshop.encoder_words(subject)
+
+    def truth(self, item: Item) -> str | None:
+        return item.action
 
     def run(self, workshop: Workshop, subject: Subject) -> Readings:
         from videoveil.audit.utilities import of_probabilities
@@ -224,9 +231,10 @@ class FeatureAttributes(OfOneDataset):
 
     kind: str = "mlp2"
     dataset: str = "vispr"
+    on_features: ClassVar[bool] = True
 
-    def about(self, workshop: Workshop) -> str:
-        return _encoder(workshop)
+    def about(self, workshop: Workshop, subject: Subject) -> str:
+        return workshop.encoder_words(subject)
 
     def run(self, workshop: Workshop, subject: Subject) -> Readings:
         train = workshop.features(self.dataset, subject, "train")
@@ -245,13 +253,14 @@ class FrameAttributes:
     rule: str = "splavu"
     dataset: str = "vispr"
     test: str = "pa-hmdb51"
+    on_features: ClassVar[bool] = True
 
     @property
     def needs(self) -> tuple[str, ...]:
         return (self.dataset, self.test)
 
-    def about(self, workshop: Workshop) -> str:
-        return f"{_encoder(workshop)}, {_frames(0, workshop.scale.static)}"
+    def about(self, workshop: Workshop, subject: Subject) -> str:
+        return f"{workshop.encoder_words(subject)}, {_frames(0, workshop.scale.static)}"
 
     def run(self, workshop: Workshop, subject: Subject) -> Readings:
         from videoveil.tasks.outcomes import AttributeOutcome
@@ -310,9 +319,10 @@ class Detection(OfOneDataset):
     """When which action happens: TriDet on dense features."""
 
     dataset: str = "thumos14"
+    on_features: ClassVar[bool] = True
 
-    def about(self, workshop: Workshop) -> str:
-        return _temporal(workshop)
+    def about(self, workshop: Workshop, subject: Subject) -> str:
+        return _temporal(workshop, subject)
 
     def run(self, workshop: Workshop, subject: Subject) -> Readings:
         from videoveil.tasks.detection import ActionDetection
@@ -332,9 +342,10 @@ class Anomaly(OfOneDataset):
 
     dataset: str = "ucf-crime"
     clips: ClassVar[str] = "all"
+    on_features: ClassVar[bool] = True
 
-    def about(self, workshop: Workshop) -> str:
-        return _temporal(workshop)
+    def about(self, workshop: Workshop, subject: Subject) -> str:
+        return _temporal(workshop, subject)
 
     def run(self, workshop: Workshop, subject: Subject) -> Readings:
         from videoveil.audit.utilities import of_frames
@@ -371,9 +382,13 @@ class Gait(OfOneDataset):
 
     dataset: str = "casia-b"
     exclude_same_view: bool = False
+    on_features: ClassVar[bool] = True
 
-    def about(self, workshop: Workshop) -> str:
-        return _encoder(workshop)
+    def about(self, workshop: Workshop, subject: Subject) -> str:
+        return workshop.encoder_words(subject)
+
+    def truth(self, item: Item) -> str | None:
+        return item.subject
 
     def run(self, workshop: Workshop, subject: Subject) -> Readings:
         from videoveil.attacks import GaitAttack, GaitConfig
@@ -425,12 +440,21 @@ class GenderGap(OfOneDataset):
     dataset: str = "ntu60"
     bias: str = ""  # of ntu60: F, M, balanced
     own_probe: bool = False
+    on_features: ClassVar[bool] = True
 
-    def about(self, workshop: Workshop) -> str:
-        return _encoder(workshop)
+    def about(self, workshop: Workshop, subject: Subject) -> str:
+        return workshop.encoder_words(subject)
 
     def options(self, seed: int) -> dict[str, dict[str, Any]]:
         return {self.dataset: {"bias": self.bias, "seed": seed}} if self.bias else {}
+
+    def truth(self, item: Item) -> str | None:
+        return item.action
+
+    def complete(self, found: Readings) -> Readings:
+        from videoveil.protocols.genders import with_gap
+
+        return with_gap(found)
 
     def run(self, workshop: Workshop, subject: Subject) -> Readings:
         from videoveil.protocols.genders import by_gender
@@ -452,12 +476,8 @@ def _frames(stride: int, few: int) -> str:
     return f"every {stride} frames" if stride else f"{few} frames of every video"
 
 
-def _encoder(workshop: Workshop) -> str:
-    return f"features of {workshop.encoder_name}"
-
-
-def _temporal(workshop: Workshop) -> str:
-    words = [_encoder(workshop)]
+def _temporal(workshop: Workshop, subject: Subject) -> str:
+    words = [workshop.encoder_words(subject)]
     if not workshop.scale.temporal:
         words.append("small network")
     return ", ".join(words)

@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from statistics import mean
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from videoveil import files
 from videoveil.errors import UsageError
@@ -59,6 +59,7 @@ class Speed:
     """Train the recipe of a subject once more, asking along the way."""
 
     kind: str = "mlp2"
+    on_features: ClassVar[bool] = True
 
     @property
     def needs(self) -> tuple[str, ...]:
@@ -68,8 +69,12 @@ class Speed:
     def may(self) -> tuple[str, ...]:
         return tuple(name for name in SOURCES.values() if name not in DATA)
 
-    def about(self, workshop: Workshop) -> str:
-        return f"features of {workshop.encoder_name}; on this machine"
+    @property
+    def tests(self) -> tuple[str, ...]:
+        return DATA
+
+    def about(self, workshop: Workshop, subject: Subject) -> str:
+        return f"{workshop.encoder_words(subject)}; on this machine"
 
     def run(self, workshop: Workshop, subject: Subject) -> Readings:
         if subject.latent is None:

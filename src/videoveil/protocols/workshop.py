@@ -145,12 +145,33 @@ class Workshop:
         from videoveil.encoders import create
         from videoveil.encoders.checkpoints import read
 
-        if self.learned_encoder and subject.encoder is not None:
+        if self._learned(subject):
+            assert subject.encoder is not None
             key = str(subject.encoder)
             if key not in self._encoders:
                 self._encoders[key] = create(read(subject.encoder).encoder, weights=subject.encoder)
             return self._encoders[key]
         return self._encoders.setdefault("", self._own_encoder)
+
+    def encoder_facts(self, subject: Subject) -> dict[str, str]:
+        """Name and hash of the encoder that a subject's features are of, and with whom it was trained."""
+        encoder = self.encoder_of(subject)
+        facts = {"name": encoder.name, "hash": self._hash(encoder)}
+        return facts | {"trained_with": subject.row} if self._learned(subject) else facts
+
+    def encoder_mark(self, subject: Subject) -> str:
+        """The encoder of a subject in a word: two that differ in anything have two."""
+        facts = self.encoder_facts(subject)
+        return f"{facts['name']}@{facts['hash'][:12]}"
+
+    def encoder_words(self, subject: Subject) -> str:
+        """Of whose features a figure is, for readers."""
+        if not self._learned(subject):
+            return f"features of {self.encoder_name}"
+        return f"features of {self.encoder_of(subject).name}, trained with {subject.row}"
+
+    def _learned(self, subject: Subject) -> bool:
+        return self.learned_encoder and subject.encoder is not None
 
     def _hash(self, encoder: Encoder) -> str:
         if id(encoder) not in self._hashes:
@@ -234,7 +255,9 @@ class Workshop:
         kept = json.loads(path.read_text("utf-8"))["readings"]
         answers = path.with_suffix(".npz")
         said = outcomes.load(answers) if answers.is_file() else {}
-        return {name: Reading(value, chance, said.get(name)) for name, (value, chance) in kept.items()}
+        read = {name: Reading(value, chance, said.get(name)) for name, (value, chance) in kept.items()}
+        complete: Callable[[Readings], Readings] | None = getattr(measure, "complete", None)
+        return read if complete is None else complete(read)
 
     def reduced(self, measure: Measure) -> Measure:
         """The measure as this scale takes it: columns that then differ in nothing are one measurement."""
@@ -246,7 +269,7 @@ class Workshop:
 
     def key(self, measure: Measure, subject: Subject) -> str:
         """The name of a result; see the top of this file."""
-        loaded = _loaded(measure, self.seed)
+        loaded = self.loaded(measure)
         more = [name for name in getattr(measure, "may", ()) if self.has((name,))]
         parts = {
             "measure": repr(measure),
@@ -268,6 +291,11 @@ class Workshop:
             name: files.file_hash(path) if path.is_file() else self.weights[name]
             for name, path in given.items()
         }
+
+    def loaded(self, measure: Measure) -> Mapping[str, Options]:
+        """The options a measure loads its datasets with, by dataset; most load them as they are."""
+        asked = getattr(measure, "options", None)
+        return {} if asked is None else asked(self.seed)
 
     def run_folder(self, measure: Measure, subject: Subject, part: str = "") -> Path:
         """Where a task keeps its checkpoints."""
@@ -293,12 +321,6 @@ def evenly(items: Sequence[Item], limit: int, *, per_kind: bool = False) -> list
                     chosen.append(members.pop(0))
         kept |= {item.id for item in chosen}
     return [item for item in items if item.id in kept]
-
-
-def _loaded(measure: Measure, seed: int) -> Mapping[str, Options]:
-    """The options a measure loads its datasets with, by dataset; most load them as they are."""
-    asked = getattr(measure, "options", None)
-    return {} if asked is None else asked(seed)
 
 
 def _told(item: Item) -> dict[str, Any]:

@@ -10,11 +10,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from html import escape
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from videoveil.report import page, plots
 from videoveil.report.page import Beside, Block, Facts, Page, Picture, Plot, Points, Section, Table, Text
 from videoveil.report.plots import Group, Level, Point
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 Metrics = Mapping[str, Any]
 COLOURS = {"PASS": "var(--series-3)", "FAIL": "var(--series-1)", "NOT MEASURABLE": "var(--series-0)"}
@@ -43,6 +46,7 @@ SHORT = {
     "ssim": "SSIM",
 }
 SHARES = ("psnr",)  # metrics that are no shares
+PRECISION = "ap"  # of one attribute
 NOT_FOUND = (
     "Nobody found these attributes even in raw videos, so nothing is known of whether they are hidden, and the verdict "
     "does not speak of them"
@@ -408,15 +412,20 @@ def _attributes(metrics: Metrics) -> list[Section]:
         )
         for one in parts
     ]
-    chart = plots.svg(plots.bars(groups, "average precision of the attacker that does best"), "attributes")
-    alt = "; ".join(f"{one['name']}: leakage {_range(one['leakage'])}" for one in parts)
-    caption = "The farther the lower bar reaches beyond the line, the more is found out about this attribute."
+    bars = plots.bars(groups, "average precision of the attacker that does best")
+    _error_bars(bars, [one[side] for one in parts for side in ("raw", "anonymized")])
+    chart = plots.svg(bars, "attributes")
+    alt = "; ".join(_heard(one) for one in parts)
+    caption = (
+        "The farther the lower bar reaches beyond the line across, the more is found out about this attribute. Thin "
+        "lines along the bars are 95 % intervals."
+    )
     rows = tuple(
         (
             one["name"],
-            _figure(one["raw"]["value"]),
-            _figure(one["anonymized"]["value"]),
-            _figure(one["chance"]),
+            _cell(one["raw"], PRECISION),
+            _cell(one["anonymized"], PRECISION),
+            _figure(one["chance"], PRECISION),
             _range(one["leakage"]),
             one["strongest"],
             _within(one["leakage"], limit),
@@ -432,8 +441,27 @@ def _attributes(metrics: Metrics) -> list[Section]:
         "found best by",
         f"limit {_percent(limit)}",
     )
-    table = Table(header, rows, "Average precision in %, and leakage with its 95 % interval")
+    table = Table(header, rows, "Average precision in %, and leakage, each with its 95 % interval")
     return [Section("Attribute by attribute", [Plot(chart, alt, caption), table, *nothing])]
+
+
+def _error_bars(bars: Figure, estimates: Sequence[Mapping[str, Any]]) -> None:
+    """The interval of every bar that was drawn, in the order of the bars; none where it is not known."""
+    (axes,) = bars.axes
+    drawn = [one for one in estimates if one["value"] is not None]
+    for (bar,), one in zip(cast(Any, axes.containers), drawn, strict=True):
+        if one["low"] is not None and one["high"] is not None:
+            middle = bar.get_y() + bar.get_height() / 2
+            axes.hlines(middle, one["low"], one["high"], color=plots.INK, lw=1.2)
+
+
+def _heard(part: Mapping[str, Any]) -> str:
+    """A row of the picture for whoever cannot see it."""
+    raw, veiled = (_cell(part[side], PRECISION) for side in ("raw", "anonymized"))
+    chance = _figure(part["chance"], PRECISION)
+    return (
+        f"{part['name']}: raw {raw}, anonymized {veiled}, chance {chance}, leakage {_range(part['leakage'])}"
+    )
 
 
 def _within(leakage: Mapping[str, Any], limit: float) -> str:
