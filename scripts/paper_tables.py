@@ -87,6 +87,7 @@ WITHOUT = {
 WITHOUT_ENCODER = {
     "InternVideo-H": "its recipes are here, an encoder with its weights is not",
 }
+NEEDED = "needs the papers' datasets"
 COUNTED = ("splavu/T13",)  # its rows are encoders, not anonymizers
 
 
@@ -145,7 +146,7 @@ def _protocols() -> Iterator[str]:
         yield ""
         yield f"{one.title}. Looks at {'features' if one.looks == 'features' else 'pictures'}."
         yield ""
-        yield f"    {command(one)}"
+        yield from [*([f"<!-- not run: {NEEDED} -->"] if one.needs else []), "```bash", command(one), "```"]
         yield ""
         needs = ", ".join(f"`{name}`" + ("" if name in made else " (no twin)") for name in one.needs)
         trained = (

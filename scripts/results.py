@@ -6,7 +6,8 @@
     python scripts/results.py --add NAME OUT/results.json       # only the cells it has; raw ones must be those stored
 
 A table stands in its page between `<!-- table NAME -->` and `<!-- end NAME -->`. It is made by the benchmark that
-measures it, from the rows that it writes; here rows get their order and the names that people read.
+measures it, from the rows that it writes; here rows get their order and the names that people read. What papers report
+is written from their printed tables, which the package stores.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
 DOCS = ROOT / "docs"
+PAPERS = ROOT / "src" / "videoveil" / "protocols" / "papers"
 KEPT = (  # of a record; tables need no more
     "value",
     "chance",
@@ -165,6 +167,26 @@ class Table:
     columns: tuple[int, ...] = ()  # which of them; empty: all
     heads: tuple[str, ...] = ()  # other words for theirs
 
+    @property
+    def source(self) -> Path:
+        return DOCS / "data" / f"{self.data}.json"
+
+
+@dataclass(frozen=True)
+class Printed:
+    """What a paper reports, as it prints it: columns of one of its tables, or of several with the same rows."""
+
+    page: str
+    data: str  # the paper, by the name of its file
+    called: str
+    columns: tuple[
+        tuple[str, str, str, str], ...
+    ]  # table, its column, and words: where it stands, what it is
+
+    @property
+    def source(self) -> Path:
+        return PAPERS / f"{self.data}.json"
+
 
 def _pixels(rows: Any) -> str:
     from benchmarks import pixel_study
@@ -301,7 +323,15 @@ FOUND_HEADS = (
     "in another film's, %",
     "detections a frame",
 )
-TABLES = {
+PENALTY = (
+    ("UCF101 top-1", "UCF101", "top-1, % ↑"),
+    ("VISPR1 cMAP", "VISPR1", "cMAP, % ↓"),
+    ("VISPR1 F1", "VISPR1", "F1 ↓"),
+    ("PA-HMDB51 top-1", "PA-HMDB51", "top-1, % ↑"),
+    ("PA-HMDB51 cMAP", "PA-HMDB51", "cMAP, % ↓"),
+    ("PA-HMDB51 F1", "PA-HMDB51", "F1 ↓"),
+)
+TABLES: dict[str, Table | Printed] = {
     "tasks-twins": Table("results.md", "tasks-twins", _twin_tasks, {}),
     "tasks-twins-starts": Table("results.md", "tasks-twins", _twin_tasks, {}, number=1),
     "tasks-real": Table("results.md", "tasks-real", _real_tasks, {}),
@@ -341,15 +371,59 @@ TABLES = {
     "gait": Table(
         "latent.md", "gait-twins", _gait, GAIT, columns=(0, 2, 3, 6, 7, 10, 11, 12), heads=GAIT_HEADS
     ),
+    "paper-spact": Printed(
+        "results.md",
+        "spact",
+        "SPAct",
+        (
+            ("T3", "R3D-18 top-1", "Table 3, UCF101", "R3D-18 top-1, % ↑"),
+            ("T3", "R(2+1)D-18 K400 top-1", "Table 3, UCF101", "R(2+1)D-18 from Kinetics top-1, % ↑"),
+            ("T4", "ResNet-50 cMAP", "Table 4, VISPR1", "fresh ResNet-50 cMAP, % ↓"),
+            ("T4", "ResNet-50 F1", "Table 4, VISPR1", "F1 ↓"),
+            ("T5", "ResNet-50 cMAP", "Table 5, VISPR1", "ResNet-50 from ImageNet cMAP, % ↓"),
+            ("T5", "ResNet-50 F1", "Table 5, VISPR1", "F1 ↓"),
+        ),
+    ),
+    "paper-ted-spad": Printed(
+        "results.md",
+        "ted_spad",
+        "TeD-SPAD",
+        (
+            ("S2", "UCF-Crime AUC", "supplement, Table 2, UCF-Crime", "frame AUC, % ↑"),
+            ("S2", "XD-Violence AP", "supplement, Table 2, XD-Violence", "frame AP, % ↑"),
+            ("S2", "ShanghaiTech AUC", "supplement, Table 2, ShanghaiTech", "frame AUC, % ↑"),
+            ("S2", "VISPR cMAP", "supplement, Table 2, VISPR", "cMAP, % ↓"),
+        ),
+    ),
+    "paper-penalty": Printed(
+        "results.md",
+        "penalty",
+        "penalty",
+        tuple(("T1", column, f"Table 1, {data}", figure) for column, data, figure in PENALTY),
+    ),
+    "paper-splavu": Printed(
+        "results.md",
+        "splavu",
+        "SPLAVU",
+        (
+            ("T1", "Kinetics-400 top-1", "Table 1, Kinetics-400", "top-1, % ↑"),
+            ("T1", "UCF101 top-1", "Table 1, UCF101", "top-1, % ↑"),
+            ("T1", "THUMOS14 mAP", "Table 1, THUMOS14", "mAP, % ↑"),
+            ("T1", "UCF-Crime AUC", "Table 1, UCF-Crime", "frame AUC, % ↑"),
+            ("T1", "VISPR cMAP", "Table 1, VISPR", "cMAP, % ↓"),
+        ),
+    ),
 }
 
 
 # --- tables -------------------------------------------------------------------------------------------------
 
 
-def written(table: Table) -> str:
+def written(table: Table | Printed) -> str:
     """The Markdown of a table."""
-    stored = json.loads((DOCS / "data" / f"{table.data}.json").read_text("utf-8"))
+    stored = json.loads(table.source.read_text("utf-8"))
+    if isinstance(table, Printed):
+        return printed(table, stored)
     rows = stored["rows"]
     if table.names and (unknown := set(rows) - set(table.names)):
         raise SystemExit(f"docs/data/{table.data}.json: no names for the rows {', '.join(sorted(unknown))}")
@@ -367,6 +441,24 @@ def written(table: Table) -> str:
     cells[1] = ["---"] * len(cells[0])
     return (
         "\n".join(f"| {' | '.join(row)} |" for row in cells)
+        .replace("| --- ", "|---")
+        .replace("--- |", "---|")
+    )
+
+
+def printed(table: Printed, stored: Any) -> str:
+    """What a paper prints, cell by cell; what it leaves out is a dash."""
+    from videoveil.protocols import papers
+
+    found = papers.parse(table.data, stored)
+    rows = list(found[f"{table.data}/{table.columns[0][0]}"].rows)
+    heads = [f"{table.called}, {where}: {figure}" for _, _, where, figure in table.columns]
+    lines = [["row", *heads], ["---"] * (len(heads) + 1)]
+    for row in rows:
+        cells = [found[f"{table.data}/{name}"].value(row, column) for name, column, _, _ in table.columns]
+        lines.append([row, *("–" if cell is None else f"{cell:g}" for cell in cells)])
+    return (
+        "\n".join(f"| {' | '.join(line)} |" for line in lines)
         .replace("| --- ", "|---")
         .replace("--- |", "---|")
     )
@@ -421,7 +513,7 @@ def slim(value: Any) -> Any:
 
 
 def store(name: str, source: Path, *, add: bool = False) -> None:
-    known = {table.data for table in TABLES.values()} | set(CARDS)
+    known = {table.data for table in TABLES.values() if isinstance(table, Table)} | set(CARDS)
     if name not in known:
         raise SystemExit(f"{name}: neither a table nor a card is made from it; there are {sorted(known)}")
     found = json.loads(source.read_text("utf-8"))

@@ -20,6 +20,15 @@ from tests.docs.pages import ROOT, Block, prose
 
 # what a page may name without this repository having a say in it
 FOREIGN = {"cd", "cp", "curl", "docker", "echo", "export", "ffmpeg", "git", "head", "ls", "mkdir"}
+PROGRAMS = {
+    "veil",
+    "python",
+    "python3",
+    "torchrun",
+    "make",
+    "pip",
+    *FOREIGN,
+}  # what a line of a command begins with
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=.*")
 _SPAN = re.compile(r"`((?:[^`\n]|\n(?!\s*\n))+)`")  # may go on in the next line, not in the next paragraph
 _ENDS = {"|", "||", "&&", ";", "&", "(", ")"}
@@ -188,6 +197,19 @@ def typed(fences: list[Block]) -> Iterator[list[str]]:
             for line in without_comments(block.text).splitlines():
                 if line.startswith("veil ") and "…" not in line:
                     yield shlex.split(line)
+
+
+def unfenced(page: Path, fences: list[Block]) -> Iterator[str]:
+    """Commands that nobody executes and that do not say why: indented lines, and lines of fences that say no language
+    that is executed. Formulas, listings of files and what programs print may stand so."""
+    lines = [line for line in prose(page).splitlines() if line.startswith(("    ", "\t"))]
+    lines += [line for block in fences if block.language in ("", "text") for line in block.text.splitlines()]
+    for line in lines:
+        words = line.removeprefix("$ ").split()
+        while words and (words[0] == "$" or _ASSIGNMENT.fullmatch(words[0])):
+            words.pop(0)
+        if words and words[0] in PROGRAMS:
+            yield line.strip()
 
 
 def mention_problem(words: list[str]) -> str:

@@ -21,16 +21,23 @@ NOT_RUN: dict[str, list[str]] = {
         "takes minutes",
         "trains networks for many minutes",
         "trains networks for a quarter of an hour",
+        "trains networks for a minute or two",
         "needs a camera, and serves until it is stopped",
     ],
+    "docs/audit.md": ["trains networks for a quarter of an hour"],
+    "docs/benchmarks.md": ["takes many minutes"],
     "docs/guide/faq.md": ["needs two GPUs", "needs a camera"],
     "docs/guide/my-anonymizer.md": ["trains networks for a quarter of an hour"],
     "docs/guide/my-encoder.md": ["needs a downloaded checkpoint"],
+    "docs/guide/paper-tables.md": ["needs the papers' datasets"] * 19,
     "docs/guide/quick-start.md": ["downloads packages"],
     "docs/guide/reading-an-audit.md": [
         "trains networks for a quarter of an hour",
         "trains networks for half an hour",
     ],
+    "docs/operate.md": ["needs a camera or a stream"],
+    "docs/pixel.md": ["needs the papers' datasets and hours of a GPU", "needs HMDB51 and a GPU"],
+    "docs/service.md": ["downloads packages, and serves until it is stopped", "needs the service"],
 }
 
 
@@ -63,6 +70,23 @@ def test_a_page_can_be_followed_from_top_to_bottom(page: Path, programs: Path, t
 def test_what_is_not_executed_is_listed_here_with_its_reason() -> None:
     found = {name(page): [block.not_run for block in runnable(page) if block.not_run] for page in all_pages()}
     assert {page: reasons for page, reasons in found.items() if reasons} == NOT_RUN
+
+
+@pytest.mark.parametrize("page", all_pages(), ids=name)
+def test_no_command_stands_where_it_is_neither_executed_nor_says_why_not(page: Path) -> None:
+    assert [f"fence it: {line}" for line in commands.unfenced(page, blocks(page))] == []
+
+
+@pytest.mark.parametrize("page", all_pages(), ids=name)
+def test_every_fence_says_what_it_holds(page: Path) -> None:
+    assert [block.place for block in blocks(page) if not block.language] == []
+
+
+def test_what_the_readme_says_of_its_commands_is_so() -> None:
+    marked = [block for block in runnable(ROOT / "README.md") if block.not_run]
+    counted = {5: "five"}
+    text = " ".join((ROOT / "README.md").read_text("utf-8").split())
+    assert f"executed in order by the tests, in one folder, but for {counted[len(marked)]}:" in text
 
 
 def test_what_is_not_executed_names_commands_that_exist() -> None:
@@ -258,6 +282,39 @@ veil nothing
         "veil models",
     ]
     assert list(commands.typed(fences)) == [["veil", "models"]]
+
+
+def test_commands_that_would_not_be_executed_are_found_wherever_they_stand(tmp_path: Path) -> None:
+    text = """    step 1   θ ← Adam
+
+    veil doctor     # indented
+\tpython -m benchmarks.service --jobs 5
+    OMP_NUM_THREADS=1 make test
+
+1. A list
+   veil score goes on here.
+
+```
+$ veil models
+veil: printed
+```
+```text
+make demo
+films/walk/a.mp4
+```
+```bash
+veil doctor
+```
+"""
+    page = tmp_path / "page.md"
+    page.write_text(text)
+    assert list(commands.unfenced(page, blocks(page))) == [
+        "veil doctor     # indented",
+        "python -m benchmarks.service --jobs 5",
+        "OMP_NUM_THREADS=1 make test",
+        "$ veil models",
+        "make demo",
+    ]
 
 
 @pytest.mark.parametrize("words", [["--help"], ["data", "list"], ["score", "nowhere"], ["no-such-verb"]])

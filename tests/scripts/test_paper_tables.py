@@ -49,7 +49,7 @@ def test_every_table_has_a_protocol_and_every_command_would_be_taken(script: Mod
         assert script.protocols_of(table), table.id
     for protocol in registry.EVALUATIONS.values():
         command = script.command(protocol)
-        assert f"    {command}\n" in text
+        assert f"```bash\n{command}\n```\n" in text
         assert veil_problem(command.split()[1:]) == ""
 
 

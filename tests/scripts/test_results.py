@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from scripts import results
+from videoveil.protocols import papers
 
 ROOT = Path(__file__).parents[2]
 
@@ -41,15 +42,47 @@ def smaller(value: Any) -> Any:
 def test_every_table_follows_its_figures(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     table = results.TABLES[name]
     before = results.written(table)
-    found = json.loads((results.DOCS / "data" / f"{table.data}.json").read_text("utf-8"))
+    found = json.loads(table.source.read_text("utf-8"))
     (tmp_path / "data").mkdir()
-    (tmp_path / "data" / f"{table.data}.json").write_text(json.dumps(smaller(found)), "utf-8")
     monkeypatch.setattr(results, "DOCS", tmp_path)
+    monkeypatch.setattr(results, "PAPERS", tmp_path)
+    table.source.write_text(json.dumps(smaller(found)), "utf-8")
     after = results.written(table)
     assert after != before
     assert [line.split("|")[1] for line in after.splitlines()] == [
         line.split("|")[1] for line in before.splitlines()
     ]
+
+
+PRINTED = {name: table for name, table in results.TABLES.items() if isinstance(table, results.Printed)}
+
+
+@pytest.mark.parametrize("name", PRINTED)
+def test_what_a_paper_reports_is_shown_as_it_is_stored_with_every_row(name: str) -> None:
+    table = PRINTED[name]
+    head, _, *rows = (line.strip("|").split("|") for line in results.written(table).splitlines())
+    assert [cell.strip() for cell in head[1:]] == [
+        f"{table.called}, {where}: {figure}" for _, _, where, figure in table.columns
+    ]
+    shown = {row[0].strip(): [cell.strip() for cell in row[1:]] for row in rows}
+    for place, (number, column, _, _) in enumerate(table.columns):
+        stored = papers.table(f"{table.data}/{number}")
+        assert list(shown) == list(stored.rows)
+        for row, cells in shown.items():
+            value = stored.value(row, column)
+            assert cells[place] == "–" if value is None else float(cells[place]) == value, (row, column)
+
+
+def test_no_figure_of_ours_stands_in_a_table_of_a_paper() -> None:
+    for name, table in PRINTED.items():
+        ours = {row for row in results.written(table).splitlines() if "veil-" in row or "`" in row}
+        assert ours == set(), name
+
+
+def test_figures_of_a_paper_are_not_stored_over(tmp_path: Path) -> None:
+    for table in PRINTED.values():
+        with pytest.raises(SystemExit, match="neither a table nor a card"):
+            results.store(table.data, tmp_path / "results.json")
 
 
 def test_a_changed_figure_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
