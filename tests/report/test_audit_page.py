@@ -333,6 +333,15 @@ def test_hostile_names_are_text() -> None:
     assert HOSTILE in reader.text
 
 
+def test_a_drawing_that_is_kept_back_is_named(tmp_path: Path) -> None:
+    found = {**metrics(), "took_part": ["frames", "reconstruction"]}
+    assert "What the reconstruction attack drew of test videos is not shown" in page(found)
+    path = tmp_path / "drawing.png"
+    Image.new("RGB", (8, 8)).save(path)
+    assert "is not shown" not in page(found, drawings=[path])
+    assert "is not shown" not in page(metrics())
+
+
 def test_pictures_are_taken_into_the_page(tmp_path: Path) -> None:
     Image.new("RGB", (8, 6)).save(tmp_path / "p.png")
     assert "data:image/png;base64" in page(metrics(), strip=tmp_path / "p.png")

@@ -47,6 +47,11 @@ SHORT = {
 }
 SHARES = ("psnr",)  # metrics that are no shares
 PRECISION = "ap"  # of one attribute
+DRAWS = "reconstruction"  # who makes raw pictures of published ones
+KEPT_BACK = (
+    "What the reconstruction attack drew of test videos is not shown: of an anonymizer that hides little, such a "
+    "drawing shows faces. `--pictures 2` shows it beside the published frames, with `--show-raw` the raw ones too."
+)
 NOT_FOUND = (
     "Nobody found these attributes even in raw videos, so nothing is known of whether they are hidden, and the verdict "
     "does not speak of them"
@@ -115,7 +120,7 @@ def audit_page(
         *_attacks(metrics),
         *_utilities(metrics),
         *_attributes(metrics),
-        *_pictures(strip, drawings),
+        *_pictures(metrics, strip, drawings),
         _risks(metrics),
         _not_tested(metrics, words),
         _who(metrics, words),
@@ -476,7 +481,7 @@ def _wrapped(name: str) -> str:
     return "\n".join(textwrap.wrap(name, 22)) or name
 
 
-def _pictures(strip: Path | None, drawings: Sequence[Path]) -> list[Section]:
+def _pictures(metrics: Metrics, strip: Path | None, drawings: Sequence[Path]) -> list[Section]:
     blocks: list[Block | Beside] = []
     if strip is not None:
         alt = "frames of test videos as the anonymizer leaves them"
@@ -488,6 +493,8 @@ def _pictures(strip: Path | None, drawings: Sequence[Path]) -> list[Section]:
             "videos, makes of the published frames."
         )
         blocks.append(Picture(path, alt, caption))
+    if DRAWS in metrics["took_part"] and not drawings:
+        blocks.append(Text((KEPT_BACK,)))
     return [Section("Pictures", blocks)] if blocks else []
 
 
