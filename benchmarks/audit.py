@@ -59,6 +59,8 @@ ROWS: dict[str, Expected] = {
     "blur": Expected(),
     "downsample:4": Expected(),
     "downsample:8": Expected(),
+    "veil-pixel": Expected(),  # this and the next come with the package
+    "veil-unet": Expected(),
     "veil-pixel-attackers": Expected(),
     "splavu": Expected(),
     "veil": Expected(),

@@ -1,6 +1,7 @@
 """What latent anonymizers keep and what they hide, on twins: every mechanism against fresh attackers.
 
-    python benchmarks/latent_study.py OUT [--seeds 20 21 22] [--jobs 2] [--variants NAME …] [--plot PNG] [--also JSON]
+    python benchmarks/latent_study.py OUT [--seeds 20 21 22] [--jobs 2] [--variants NAME …] [--parts NAME …]
+        [--plot PNG] [--also JSON]
     python benchmarks/latent_study.py FILE.json [--plot PNG] [--also JSON]      # shows what was measured before
 
 A seed is another cast, other films and another training. Per seed: render twins of VP-HMDB51 (actions; the leading
@@ -54,6 +55,7 @@ class Job:
     variant: str = RAW
     twin: str = ""
     processes: int = 1
+    twins: tuple[str, ...] = tuple(TWINS.values())  # that are asked
 
     @property
     def place(self) -> Path:
@@ -134,7 +136,7 @@ def fit(job: Job) -> str:
             return "trained; its output depends on the batch and is not stored"
         anonymizer = LatentAnonymizer.from_pretrained(job.place / "run")
     keyed(anonymizer, job.seed)
-    for twin in TWINS.values():
+    for twin in job.twins:
         out = job.place / f"{twin}-features"
         anonymize(raw_store(job, twin), out, anonymizer, labels=True, device="cpu")
     return "anonymized"
@@ -243,6 +245,7 @@ class Study:
     jobs: int = 2
     variants: Sequence[str] = field(default_factory=lambda: tuple(VARIANTS))
     until: float = float("inf")  # no job is begun after this moment
+    only: Sequence[str] = (*UTILITIES, *ATTACKS)  # the scores that are asked
 
     def run(self) -> None:
         """Everything that is not there yet; what a variant is worth is asked as soon as it has been made."""
@@ -259,7 +262,7 @@ class Study:
 
     def scores(self, seed: int, variant: str) -> list[Job]:
         """What is not known yet about a variant, the longest first."""
-        wanted = [self.job(seed, what, variant) for what in parts(variant)]
+        wanted = [self.job(seed, what, variant) for what in self.parts(variant)]
         return sorted(
             (job for job in wanted if not job.result.is_file()), key=lambda j: j.what != "detection"
         )
@@ -268,7 +271,7 @@ class Study:
         missing = [
             self.job(seed, "render", twin=twin)
             for seed in self.seeds
-            for twin in TWINS.values()
+            for twin in self.twins()
             if not any((self.out / f"seed{seed}" / RAW / f"{twin}-features" / "index").glob("*"))
         ]
         for job in missing:
@@ -277,7 +280,19 @@ class Study:
         self.each(sorted(extracting * 3, key=lambda j: j.twin != "thumos14"))
 
     def job(self, seed: int, what: str, variant: str = RAW, twin: str = "") -> Job:
-        return Job(self.out / f"seed{seed}", seed, self.size, what, variant, twin)
+        return Job(self.out / f"seed{seed}", seed, self.size, what, variant, twin, twins=self.twins())
+
+    def parts(self, variant: str) -> tuple[str, ...]:
+        """Which scores a variant gets here."""
+        return tuple(what for what in parts(variant) if what in self.only)
+
+    def twins(self) -> tuple[str, ...]:
+        """Those that the scores are asked of, and those that anonymizers are made from."""
+        made = [VARIANTS[variant].sources for variant in self.variants if variant in VARIANTS]
+        asked = {
+            "action" if what in ATTACKS else what for what in (*self.only, *(s for one in made for s in one))
+        }
+        return tuple(twin for task, twin in TWINS.items() if task in asked)
 
     def fitted(self, seed: int, variant: str) -> bool:
         return self.job(seed, "fit", variant).place.joinpath("fitted").is_file()
@@ -319,7 +334,7 @@ def collect(study: Study) -> dict[str, dict[str, list[dict[str, Any]]]]:
     rows: dict[str, dict[str, list[dict[str, Any]]]] = {}
     for variant in (RAW, *study.variants):
         rows[variant] = {}
-        for what in parts(variant):
+        for what in study.parts(variant):
             results = [study.job(seed, what, variant).result for seed in study.seeds]
             if all(path.is_file() for path in results):
                 rows[variant][what] = [json.loads(path.read_text()) for path in results]
@@ -453,6 +468,9 @@ def main() -> None:
     parser.add_argument("--size", default="small")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--variants", nargs="+", metavar="NAME", default=list(VARIANTS), help="or =MODEL")
+    parser.add_argument(
+        "--parts", nargs="+", choices=list(SCORES), default=list(SCORES), help="scores to ask"
+    )
     parser.add_argument("--only-features", action="store_true", help="render and extract, nothing else")
     parser.add_argument("--minutes", type=float, default=float("inf"), help="begin nothing after that long")
     parser.add_argument("--plot", type=Path)
@@ -467,7 +485,13 @@ def main() -> None:
         parser.error(f"no variants {', '.join(unknown)}; there are {', '.join(VARIANTS)}, and =MODEL")
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     study = Study(
-        asked.out, asked.seeds, asked.size, asked.jobs, asked.variants, time.time() + 60 * asked.minutes
+        asked.out,
+        asked.seeds,
+        asked.size,
+        asked.jobs,
+        asked.variants,
+        time.time() + 60 * asked.minutes,
+        asked.parts,
     )
     if asked.only_features:
         study.features()

@@ -42,6 +42,7 @@ RAW = {"raw": "raw"}
 CARDS = (  # figures that no page shows: those of the cards of shipped models
     "shipped-latent",
     "shipped-veil-tiny",
+    "shipped-splavu-tiny",
     "shipped-pixels-twins",
     "shipped-pixels-real",
     "shipped-detectors-real",

@@ -1,18 +1,20 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
 from videoveil import shipped
-from videoveil.anonymizers import publish
+from videoveil.anonymizers import LatentAnonymizer, Measurement, Rank, latent, publish
 from videoveil.anonymizers.named import open_anonymizer
 from videoveil.encoders import create
-from videoveil.errors import UsageError
+from videoveil.errors import CheckpointError, UsageError
 
-MOST = 20 * 2**20  # bytes of all weights in the package
+MOST = 20 * 10**6  # bytes of all weights in the package, with their cards
+CLIP = (16, 112, 112)  # of the embedded encoder: frames, height, width
 
 
 def test_the_default_comes_with_the_package() -> None:
@@ -99,8 +101,11 @@ def test_a_name_becomes_a_folder_and_anything_else_stays_what_it_is() -> None:
 
 
 def test_all_weights_of_the_package_are_small() -> None:
-    package = Path(shipped.__file__).parent
-    assert sum(path.stat().st_size for path in package.rglob("*.safetensors")) <= MOST
+    kept = [
+        path for folder in (shipped.FOLDER, shipped.HEADS, shipped.ENCODERS) for path in folder.rglob("*")
+    ]
+    assert any(path.name == "tiny.safetensors" for path in kept)
+    assert sum(path.stat().st_size for path in kept if path.is_file()) <= MOST
 
 
 def test_an_unknown_name_is_refused_with_those_that_exist() -> None:
@@ -108,6 +113,52 @@ def test_an_unknown_name_is_refused_with_those_that_exist() -> None:
         shipped.folder("nobody")
     with pytest.raises(UsageError, match=shipped.DEFAULT):
         open_anonymizer("nobody")
+
+
+def rows(*found: tuple[str, float, float, float]) -> list[Measurement]:
+    return [Measurement(name, "attack", "cMAP", value, raw, chance) for name, value, raw, chance in found]
+
+
+@pytest.mark.parametrize("name", shipped.names())
+def test_a_summary_shows_the_attacker_that_finds_most_on_twins(name: str) -> None:
+    card = publish.load(shipped.folder(name)).card
+    attacks = [m for m in card.measurements if m.metric == "cMAP" and not m.name.startswith("real:")]
+    worst = max(attacks, key=lambda m: (m.value - (m.chance or 0)) / ((m.raw or 0) - (m.chance or 0)))
+    assert f"cMAP {worst.value:.2f} ({worst.raw:.2f}, {worst.chance:.2f})" in shipped.summary(name)["figures"]
+
+
+def test_the_worst_attacker_is_who_finds_the_largest_share_above_chance() -> None:
+    many, few, nothing = rows(("a", 0.6, 0.9, 0.3), ("b", 0.55, 0.6, 0.3), ("c", 0.3, 0.2, 0.3))
+    assert few.share == pytest.approx(0.25 / 0.3)
+    assert many.share == pytest.approx(0.5)
+    assert nothing.share is None  # raw data tell nothing
+
+
+@pytest.mark.parametrize("name", shipped.names())
+def test_the_code_of_a_shipped_card_runs_as_it_is_written(name: str) -> None:
+    code = shipped.card(name).partition("```python\n")[2].partition("\n```")[0]
+    given = {"frames": torch.rand(2, 3, 64, 64), "clips": torch.rand(1, 3, *CLIP)}
+    told: dict[str, Any] = dict(given)
+    exec(code, told)
+    assert told["anonymizer"].content_hash() == shipped.facts(name)["content_hash"]
+    if "safe" in told:
+        assert told["safe"].shape == given["frames"].shape
+    else:
+        assert told["features"].shape == (1, told["anonymizer"].config.width)
+
+
+def test_a_name_is_what_comes_with_the_package_and_a_folder_of_that_name_is_meant_by_its_path(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    own = latent(8, Rank(2))
+    own.save_pretrained("veil-tiny")
+    kept = shipped.facts("veil-tiny")["content_hash"]
+    assert LatentAnonymizer.from_pretrained("veil-tiny").content_hash() == kept
+    for source in (Path("veil-tiny"), "./veil-tiny"):
+        assert LatentAnonymizer.from_pretrained(source).content_hash() == own.content_hash()
+    with pytest.raises(CheckpointError, match=r"nor one of those that come with the package: .*veil-tiny"):
+        LatentAnonymizer.from_pretrained("veil-tinny")
 
 
 def test_a_summary_is_one_line_of_its_card() -> None:

@@ -3,7 +3,7 @@
 Nothing to train, nothing to fetch:
 
     shipped.names()                         # anonymizers: ("veil-pixel", …)
-    open_anonymizer("veil-pixel")           # as every other anonymizer
+    open_anonymizer("veil-pixel")           # as every other anonymizer; so does from_pretrained
     veil anonymize in.mp4 out.mp4           # takes the default
     veil anonymize-features STORE OUT --anonymizer veil-tiny
 
@@ -69,17 +69,21 @@ def card(name: str) -> str:
 
 
 def summary(name: str) -> dict[str, Any]:
-    """For a list: what goes in, how many parameters it has, and the first utility and attack of its card."""
+    """For a list: what goes in, how many parameters it has, and of its card the first utility and the worst attacker.
+
+    Both on twins: rows of real data say so. The worst attacker finds the largest share of what raw data tell.
+    """
     from videoveil.anonymizers.publish import load
 
     model = load(folder(name))
     latent = "width" in facts(name)["config"]
-    found = []
-    for kind in ("utility", "attack"):
-        first = next((m for m in model.card.measurements if m.kind == kind), None)
-        if first is not None:
-            beside = ", ".join("–" if v is None else f"{v:.2f}" for v in (first.raw, first.chance))
-            found.append(f"{first.metric} {first.value:.2f} ({beside})")
+    shown, found = [m for m in model.card.measurements if not m.name.startswith("real:")], []
+    attacks = [m for m in shown if m.kind == "attack" and m.metric == "cMAP" and m.share is not None]
+    chosen = [m for m in shown if m.kind == "utility"][:1]
+    chosen += [max(attacks, key=lambda m: m.share or 0.0)] if attacks else []
+    for one in chosen:
+        beside = ", ".join("–" if v is None else f"{v:.2f}" for v in (one.raw, one.chance))
+        found.append(f"{one.metric} {one.value:.2f} ({beside})")
     return {
         "input": "features" if latent else "frames",
         "parameters": sum(p.numel() for p in model.parameters()),

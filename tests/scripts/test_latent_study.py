@@ -1,11 +1,12 @@
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from benchmarks import latent_study
-from benchmarks.latent_study import RAW
+from benchmarks.latent_study import RAW, SCORES, TWINS, Study
 
 from videoveil.tasks.outcomes import AttributeOutcome
 
@@ -46,3 +47,17 @@ def test_a_single_row_that_tells_is_found_by_the_peak() -> None:
     assert best["by"] == "kernel_peak"
     assert best["value"] == pytest.approx(1.0)
     assert best["value"] > (outcome.measure().value or 0)
+
+
+def test_a_study_of_a_few_scores_renders_only_the_twins_that_they_and_its_recipes_need(
+    tmp_path: Path,
+) -> None:
+    few = Study(tmp_path, [20], variants=["=veil-tiny"], only=("action", "static"))
+    assert few.twins() == ("vphmdb",)
+    assert few.parts("=veil-tiny") == ("action", "static")
+    assert {job.twins for job in few.scores(20, "=veil-tiny")} == {("vphmdb",)}
+    assert Study(tmp_path, [20], variants=(), only=("detection",)).twins() == ("thumos14",)
+    three = "erase both 1/8, three tasks"
+    assert Study(tmp_path, [20], variants=[three], only=("action",)).twins() == tuple(TWINS.values())
+    whole = Study(tmp_path, [20])
+    assert (whole.twins(), whole.parts("=veil-tiny")) == (tuple(TWINS.values()), tuple(SCORES))

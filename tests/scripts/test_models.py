@@ -5,6 +5,8 @@ import shutil
 from pathlib import Path
 
 import pytest
+import torch
+from safetensors.torch import load_file
 
 from scripts import models
 from videoveil import shipped
@@ -62,6 +64,12 @@ def test_a_card_names_the_twins_of_its_rows_and_what_was_not_measured(name: str)
 @pytest.mark.parametrize(
     ("name", "commands"),
     [
+        (
+            "splavu-tiny",
+            [
+                "benchmarks/latent_study.py OUT --seeds {} --variants =splavu-tiny --parts action static moving",
+            ],
+        ),
         ("veil-tiny", ["benchmarks/latent_study.py OUT --seeds {} --variants =veil-tiny"]),
         ("veil-motion-tiny", ["benchmarks/latent_study.py OUT --seeds {} --variants =veil-motion-tiny"]),
         *[
@@ -121,9 +129,56 @@ def test_the_keeper_is_our_default_and_was_made_from_casts_that_no_study_reports
     kept = publish.load(shipped.folder("veil-tiny"))
     assert kept.config.stages == veil().stages
     assert f"seeds {', '.join(map(str, models.CASTS))})" in kept.card.training_data
-    for name in ("latent-twins", "pixels-twins", "gait-twins", "bias-twins", "shipped-veil-tiny"):
+    for name in (
+        "latent-twins",
+        "pixels-twins",
+        "gait-twins",
+        "bias-twins",
+        "shipped-veil-tiny",
+        "shipped-splavu-tiny",
+    ):
         figures = json.loads((models.ROOT / f"docs/data/{name}.json").read_text("utf-8"))
         assert not set(models.CASTS) & set(figures["seeds"])
+
+
+def test_the_published_objective_says_that_it_keeps_its_task_and_hides_nothing() -> None:
+    kept = publish.load(shipped.folder("splavu-tiny"))
+    stored = models.MODELS["splavu-tiny"].figures[0].stored()["rows"]
+    told = {name: sum(one["value"] for one in stored["=splavu-tiny"][name]) / 3 for name in stored["raw"]}
+    raw = {name: sum(one["value"] for one in found) / 3 for name, found in stored["raw"].items()}
+    chance = sum(one["chance"] for one in stored["raw"]["static"]) / 3
+    worst = max((told[name] - chance) / (raw[name] - chance) for name in ("static", "moving"))
+    assert worst > 0.9
+    assert f"fresh attackers find {worst:.2f} of what they find in raw features" in kept.card.notes
+    assert "hides nothing" in kept.card.notes
+    assert "not for publishing" in kept.card.notes
+    assert "Every stage can be undone in principle" in shipped.card("splavu-tiny")
+    assert kept.config.stages == models.splavu_tiny().stages
+
+
+def test_weights_in_half_precision_are_the_numbers_that_were_measured(tmp_path: Path) -> None:
+    kept = shipped.folder("splavu-tiny")
+    tensors = load_file(kept / publish.WEIGHTS)
+    assert {tensor.dtype for tensor in tensors.values()} == {torch.float16}
+    model = publish.load(kept)
+    models.write(model, "splavu-tiny", tmp_path)
+    assert (tmp_path / publish.WEIGHTS).read_bytes() == (kept / publish.WEIGHTS).read_bytes()
+    assert publish.load(tmp_path).content_hash() == model.content_hash()
+    assert (tmp_path / publish.WEIGHTS).stat().st_mode & 0o044 == 0o044  # whoever installs it may read it
+
+
+@pytest.mark.parametrize(
+    "name", [name for name in shipped.names() if "width" not in shipped.facts(name)["config"]]
+)
+def test_no_measured_detector_is_missing_from_a_card(name: str) -> None:
+    figures = next(one for one in models.MODELS[name].figures if "detectors" in one.data)
+    rows = {one.name: one.value for one in models.card(name).measurements}
+    cells = figures.stored()["rows"][figures.row]
+    assert {score.key.partition("/")[0] for score in models.DETECTED_SCORES} == set(cells)
+    for score in models.DETECTED_SCORES:
+        assert rows[score.name] == pytest.approx(
+            cells[score.key.partition("/")[0]]["found"]["value"], abs=1e-4
+        )
 
 
 def test_a_card_of_one_seed_has_no_intervals_and_says_so(
@@ -197,7 +252,10 @@ def test_a_score_that_is_missing_takes_its_twin_along_and_is_named(
     figures(name, tmp_path / "docs" / "data")
     notes = models.card(name).notes
     assert "twins of VP-HMDB51 and UCF-Crime at 64²" in notes
-    assert "People that a detector finds were not measured." in notes
+    assert (
+        "Faces in photographs that a detector finds and people that a detector finds were not measured."
+        in notes
+    )
     for stem, key in (("pixels-twins", "anomaly"), ("pixels-real", "drawn_faces")):
         path = tmp_path / f"docs/data/shipped-{stem}.json"
         data = json.loads(path.read_text("utf-8"))
@@ -205,7 +263,10 @@ def test_a_score_that_is_missing_takes_its_twin_along_and_is_named(
         path.write_text(json.dumps(data), "utf-8")
     notes = models.card(name).notes
     assert "twins of VP-HMDB51 at 64²" in notes
-    assert "Anomalies, real faces drawn again and people that a detector finds were not measured." in notes
+    assert (
+        "Anomalies, real faces drawn again, faces in photographs that a detector finds and people that a detector "
+        "finds were not measured." in notes
+    )
 
 
 @pytest.mark.parametrize("name", UNETS)

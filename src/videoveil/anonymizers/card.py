@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from videoveil.anonymizers.latent import LatentAnonymizer
     from videoveil.anonymizers.publish import Published
 
+ANYWHERE = "FOLDER or ORG/NAME"  # where an anonymizer may be that has no name of its own
 REVERSIBLE = ("attention", "attention-only", "mlp")  # undone, in principle, by whoever trains against them
 UNKNOWN = "not recorded"
 
@@ -35,6 +36,13 @@ class Measurement:
         if self.kind not in ("utility", "attack"):
             raise UsageError(f"measurement {self.name!r}: kind={self.kind!r} must be 'utility' or 'attack'")
 
+    @property
+    def share(self) -> float | None:
+        """What is left above chance of what raw data tell above it; None where they tell nothing, or it is unknown."""
+        if self.raw is None or self.chance is None or self.raw <= self.chance:
+            return None
+        return (self.value - self.chance) / (self.raw - self.chance)
+
 
 @dataclass(frozen=True, slots=True)
 class ModelCard:
@@ -44,9 +52,11 @@ class ModelCard:
     measurements: tuple[Measurement, ...] = ()
     notes: str = ""
     license: str = ""
+    name: str = ""  # that opens it, of one that comes with the package
 
     def to_json(self) -> dict[str, Any]:
-        return {**asdict(self), "measurements": [asdict(one) for one in self.measurements]}
+        value = {**asdict(self), "measurements": [asdict(one) for one in self.measurements]}
+        return value if self.name else {key: part for key, part in value.items() if key != "name"}
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> ModelCard:
@@ -165,10 +175,15 @@ def card_of_latent(anonymizer: LatentAnonymizer) -> Account:
 def _usage(anonymizer: LatentAnonymizer) -> str:
     key = ', key=NoiseKey.load("noise.key")' if anonymizer.wants_noise else ""
     names = "LatentAnonymizer, NoiseKey, wrap" if key else "LatentAnonymizer, wrap"
+    place, encoder = anonymizer.card.name or ANYWHERE, anonymizer.config.encoder
+    create, made = "", ""
+    if anonymizer.card.name and encoder is not None:  # then the encoder comes with the package as well
+        create = "from videoveil.encoders import create\n"
+        made = f'encoder = create("{encoder.name}")\n'
     return (
-        f"from videoveil.anonymizers import {names}\n\n"
-        f'anonymizer = LatentAnonymizer.from_pretrained("FOLDER or ORG/NAME"{key})\n'
-        "veiled = wrap(encoder, anonymizer)\nfeatures = veiled(clips)"
+        f"from videoveil.anonymizers import {names}\n{create}\n"
+        f'anonymizer = LatentAnonymizer.from_pretrained("{place}"{key})\n'
+        f"{made}veiled = wrap(encoder, anonymizer)\nfeatures = veiled(clips)"
     )
 
 

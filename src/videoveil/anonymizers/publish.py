@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Self, TypeVar
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
-from videoveil import files
+from videoveil import files, shipped
 from videoveil.anonymizers.card import Account, ModelCard, render
 from videoveil.anonymizers.errors import NotExportable
 from videoveil.anonymizers.keys import NoiseKey
@@ -60,8 +60,10 @@ class Published(nn.Module):
         token: str | None = None,
         revision: str | None = None,
     ) -> Self:
-        """From a folder that `save_pretrained` wrote, or from the hub ("ORG/NAME"), in eval mode.
+        """By the name of one that comes with the package, from a folder that `save_pretrained` wrote, or from the hub
+        ("ORG/NAME"), in eval mode.
 
+        A folder that is called as one of the package's is meant by "./NAME" or as a `Path`.
         Of the hub: `token` opens what is private, `revision` is the branch, tag or commit that is meant.
         """
         tensors, facts = read(source, token=token, revision=revision)
@@ -98,15 +100,18 @@ def save(anonymizer: Published, folder: str | Path) -> Path:
 def read(
     source: str | Path, *, token: str | None = None, revision: str | None = None
 ) -> tuple[Mapping[str, Tensor], dict[str, Any]]:
-    """Weights and config.json of a folder, or of "ORG/NAME" (or "hub:ORG/NAME") on the hub."""
-    text, path = str(source), Path(source)
+    """Weights and config.json of one of the package's, a folder, or "ORG/NAME" (or "hub:ORG/NAME") on the hub."""
+    text, path = str(source), Path(shipped.place(source) if isinstance(source, str) else source)
     if path.is_dir():
         if revision is not None:  # ignoring it would give out weights that somebody did not mean
             raise UsageError(f"{source}: is a folder, which has no revision={revision!r}; leave it out")
         return read_folder(path)
     if re.fullmatch(r"(hub:)?[\w.-]+/[\w.-]+", text):
         return read_folder(_fetched(text.removeprefix("hub:"), token, revision))
-    raise CheckpointError(f"{source}: no such folder, nor a name on the hub (ORG/NAME)")
+    raise CheckpointError(
+        f"{source}: no such folder, nor a name on the hub (ORG/NAME), nor one of those that come with the package: "
+        f"{', '.join(shipped.names())}"
+    )
 
 
 def _fetched(repository: str, token: str | None, revision: str | None) -> Path:

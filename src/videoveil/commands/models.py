@@ -44,9 +44,18 @@ def models(
     ]
     print_table(["role", "name", "input", "parameters", "width", "clip"], cells)
     shown = [[v["role"], v["name"], v["input"], f"{v['parameters']:,}", v["figures"]] for v in veils]
-    print_table(["role", "name", "input", "parameters", "measured: anonymized (raw, chance)"], shown)
+    print_table(
+        [
+            "role",
+            "name",
+            "input",
+            "parameters",
+            "on twins (synthetic): anonymized (raw, chance), the worst attacker",
+        ],
+        shown,
+    )
     shown = [[h["role"], h["name"], h["input"], f"{h['parameters']:,}", h["figures"]] for h in heads]
-    print_table(["role", "name", "input", "parameters", "measured (chance)"], shown)
+    print_table(["role", "name", "input", "parameters", "on twins (synthetic): measured (chance)"], shown)
 
 
 def convert(

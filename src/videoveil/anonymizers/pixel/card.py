@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from videoveil.anonymizers.card import UNKNOWN, Account
+from videoveil.anonymizers.card import ANYWHERE, UNKNOWN, Account
 from videoveil.anonymizers.pixel.capacity import capacity_bits, capacity_limit
 from videoveil.anonymizers.pixel.config import NETWORKS, Outline
 
@@ -53,7 +53,7 @@ def _usage(anonymizer: PixelAnonymizer) -> str:
     content = ", content=names_of_videos" if anonymizer.wants_content else ""
     return (
         f"from videoveil.anonymizers import {names}\n\n"
-        f'anonymizer = PixelAnonymizer.from_pretrained("FOLDER or ORG/NAME"{key})\n'
+        f'anonymizer = PixelAnonymizer.from_pretrained("{anonymizer.card.name or ANYWHERE}"{key})\n'
         f"safe = anonymizer(frames{content})  # (N, 3, H, W) or (N, 3, T, H, W), RGB, in [0, 1] or bytes"
     )
 
