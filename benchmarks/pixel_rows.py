@@ -260,6 +260,7 @@ class Row:
     method: str = ""  # of `anonymizers.obfuscate`, with the theatre's own boxes
     told: bool = False  # its budget nets are told what the attack will ask
     anomaly: bool = False  # also scored on anomalies
+    only_faces: bool = False  # `method` covers faces and not people, where detectors look for both
 
 
 def model(row: str) -> str:

@@ -48,6 +48,7 @@ from benchmarks.pixel_rows import RAW, Row, Scale, candidates, model, rows
 from benchmarks.real_data import actions, faces, thinned
 from videoveil import files
 from videoveil.attacks.reconstruction import ReconstructionAttack, ReconstructionConfig
+from videoveil.recipes import veil_pixel
 from videoveil.tasks import outcomes
 from videoveil.tasks.base import Clips
 from videoveil.tasks.outcomes import Outcome
@@ -89,6 +90,10 @@ SMALL = replace(  # what two cores can train; UNets of width 4 in place of UNet+
     attack_epochs=4,
     precision="bf16-mixed",
 )
+FACES = {  # rows of real pictures alone, where a detector looks for faces
+    "blacken faces": Row("classical", method="blacken", only_faces=True),
+    "blacken faces, then veil-pixel": Row("ours", veil_pixel(), method="blacken", only_faces=True),
+}
 FEW = 4  # one clip of so many, for an anonymizer whose f_T is larger than the scale's
 SIZES = {"gpu": REAL, "cpu": SMALL}
 DRAWING_WIDTH = {"gpu": 32, "cpu": 8}  # of the UNet that draws raw pictures again
@@ -156,7 +161,7 @@ class Job:
 
 def known(scale: Scale = REAL) -> dict[str, Row]:
     """Every row by name."""
-    return pixel_rows.known(scale)
+    return {**pixel_rows.known(scale), **FACES}
 
 
 def learns(row: str) -> bool:
@@ -203,22 +208,24 @@ def painter(job: Job) -> Any:
 
     if job.entry is None or not job.covers:
         return None
-    cover = Obfuscator(job.entry.method, None, margin=MARGIN)  # type: ignore[arg-type]
-    return BoxPainter(cover, lambda item: found_boxes(job, item), "FastestDet and YuNet")
+    cover, faces = Obfuscator(job.entry.method, None, margin=MARGIN), job.entry.only_faces  # type: ignore[arg-type]
+    names = "YuNet" if faces else "FastestDet and YuNet"
+    return BoxPainter(cover, lambda item: found_boxes(job, item, faces), names)
 
 
-def boxes_file(job: Job, item: Any) -> Path:
-    return job.out / "boxes" / f"{files.value_hash(item.id)[:24]}.npz"
+def boxes_file(job: Job, item: Any, only_faces: bool) -> Path:
+    folder = "boxes-of-faces" if only_faces else "boxes"
+    return job.out / folder / f"{files.value_hash(item.id)[:24]}.npz"
 
 
-def found_boxes(job: Job, item: Any) -> list[np.ndarray]:
+def found_boxes(job: Job, item: Any, only_faces: bool) -> list[np.ndarray]:
     """Boxes (n, 5) of every frame."""
-    with np.load(boxes_file(job, item)) as kept:
+    with np.load(boxes_file(job, item, only_faces)) as kept:
         return [kept[name] for name in sorted(kept.files)]
 
 
-def look_for_people(job: Job, first: int, step: int) -> int:
-    """Find everybody in every step-th item and keep where they are; boxes of people and of faces alike."""
+def look_for_people(job: Job, only_faces: bool, first: int, step: int) -> int:
+    """Find everybody in every step-th item and keep where they are; boxes of people and of faces alike, or of faces."""
     import cv2
     import torch
 
@@ -228,13 +235,15 @@ def look_for_people(job: Job, first: int, step: int) -> int:
     cv2.setNumThreads(1)
     torch.set_num_threads(1)
     weights, frames = job.data / "weights", Frames()
-    detectors = (YoloOnnx(weights / "FastestDet.onnx"), YuNet(weights / "yunet_n_640_640.onnx"))
+    detectors: list[Any] = [YuNet(weights / "yunet_n_640_640.onnx")]
+    if not only_faces:
+        detectors = [YoloOnnx(weights / "FastestDet.onnx"), *detectors]
     everything = [*actions(job.data, job.limit), *faces(job.data, job.limit)]
-    missing = [item for item in everything[first::step] if not boxes_file(job, item).is_file()]
+    missing = [item for item in everything[first::step] if not boxes_file(job, item, only_faces).is_file()]
     for item in missing:
         images = frames.read(item, range(frames.count(item))).numpy()
         found = [np.concatenate([one.boxes(image) for one in detectors]) for image in images]
-        with files.atomic_path(boxes_file(job, item)) as temporary:
+        with files.atomic_path(boxes_file(job, item, only_faces)) as temporary:
             np.savez_compressed(temporary, **{f"{number:05}": boxes for number, boxes in enumerate(found)})
     return len(missing)
 
@@ -444,10 +453,12 @@ def run(jobs: Sequence[Job], count: int) -> list[str]:
     with ProcessPoolExecutor(count, context) as pool, ProcessPoolExecutor(cores, context) as lookers:
         futures = {pool.submit(work, job): job for job in jobs if not job.covers}
         if covering:
-            shares = [lookers.submit(look_for_people, jobs[0], n, cores) for n in range(cores)]
-            looked = sum(share.result() for share in shares)
-            print(f"people and faces looked for in {looked} items", flush=True)
-            futures |= {pool.submit(work, job): job for job in covering}
+            for faces in sorted({job.entry.only_faces for job in covering if job.entry}):
+                shares = [lookers.submit(look_for_people, jobs[0], faces, n, cores) for n in range(cores)]
+                looked = sum(share.result() for share in shares)
+                print(f"{'faces' if faces else 'people and faces'} looked for in {looked} items", flush=True)
+                ready = [job for job in covering if job.entry and job.entry.only_faces == faces]
+                futures |= {pool.submit(work, job): job for job in ready}
         for future in as_completed(futures):
             if error := future.exception():
                 failed.append(f"{futures[future].title}: {error!r}")

@@ -6,6 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -38,9 +39,13 @@ def test_what_is_chosen_by_is_kept_apart_from_what_is_reported(tmp_path: Path) -
 def test_rows_that_cover_people_need_somebody_to_look_for_them(tmp_path: Path) -> None:
     job = Job(tmp_path, tmp_path, RAW, 0, "cpu", 1, None)
     covering = {name for name in real_pixels.known() if replace(job, row=name).covers}
-    assert covering == {"blacken", "strong blur", "weak blur", "blacken, then veil-pixel"}
+    people = {"blacken", "strong blur", "weak blur", "blacken, then veil-pixel"}
     assert not job.covers
     assert not replace(job, row=SHIPPED).covers
+    assert covering == people | set(real_pixels.FACES)
+    item = SimpleNamespace(id="somebody")
+    everybody, faces = (real_pixels.boxes_file(job, item, only) for only in (False, True))
+    assert everybody != faces  # boxes of faces alone are never taken for those of everybody
 
 
 def test_figures_stand_beside_their_chance_and_shares_do_not(
