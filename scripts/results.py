@@ -82,7 +82,12 @@ REAL_PIXEL = {
     "blacken, then veil-pixel": "the same black, then the line drawing",
     "grey code": "grey, 28 pixels a side, 4 levels",
 }
-REAL_TWO_CORES = {**REAL_PIXEL, "grey code": PIXEL["grey code"]}
+REAL_TWO_CORES = {
+    **REAL_PIXEL,
+    "grey code": PIXEL["grey code"],
+    "blacken faces": "blacken faces alone",
+    "blacken faces, then veil-pixel": "faces black, then the line drawing",
+}
 REAL_PIXELS = ("pixels-real", "pixels-real-cpu", "shipped-pixels-real")  # what `real_pixels.py` finds
 DETECTED = {
     **RAW,
