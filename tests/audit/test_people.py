@@ -85,7 +85,8 @@ def test_where_nobody_is_found_in_raw_videos_either_the_report_says_so(tmp_path:
     found = audit(Subject.of(data, BlackFrames()), tmp_path / "out", asked)
     reasons = {one.name: one.reason for one in found.left_out}
     assert "no detector finds anybody" in reasons["detectors"]
-    assert found.questions == ()
+    assert registry.SEEN not in {one.name for one in found.questions}
+    assert not any(one.possible or one.attempts for one in found.questions)  # attackers who could ask nothing
 
 
 # --- detectors that the user brings ---
