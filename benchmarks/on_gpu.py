@@ -1,11 +1,12 @@
 """What the pixel tables of docs/results.md need a GPU for, side by side in one call.
 
-    python benchmarks/on_gpu.py DATA OUT [--minutes 28] [--jobs 15] [--again] [--gathered FILE]
+    python benchmarks/on_gpu.py DATA OUT [--minutes 28] [--alone 17] [--jobs 15] [--again] [--gathered FILE]
 
 First the study on twins by itself, so that its clock means something (`pixel_study.py --scale gpu`: actions, attackers
-and anomalies of STUDIED). Then two chains of commands share the GPU: rows on real clips (`real_pixels.py`: of LACKING
-what docs/data/pixels-real.json has no figure for, with `--again` also LEARNT from the beginning; then HELD on three
-seeds), and the rest of the study (all rows, then drawing frames again). Processes compute at the same time through
+and anomalies of STUDIED). When it is done, or after the minutes that it has alone, rows on real clips
+(`real_pixels.py`: of LACKING what docs/data/pixels-real.json has no figure for, with `--again` also LEARNT from the
+beginning; then HELD on three seeds), and last the rest of the study (all rows, then drawing frames again). Processes
+compute at the same time through
 NVIDIA's MPS where its daemon is there. FILE, or else OUT/gathered.tgz, is written anew every twenty seconds and holds
 what is small and worth keeping: results, what was said of every test item, logs, the frontier and the strips of the
 theatre; never a video, a photograph or weights. When the minutes are over everything is stopped. The same call goes on
@@ -41,6 +42,7 @@ from videoveil import files
 HERE = Path(__file__).parent
 ROOT = HERE.parent
 STORED = ROOT / "docs" / "data" / "pixels-real.json"
+ALONE = 17.0  # minutes, at most
 STUDIED = (  # on twins, first: the methods of the papers, their baselines, our default
     "downsample 2×",
     "downsample 4×",
@@ -48,6 +50,7 @@ STUDIED = (  # on twins, first: the methods of the papers, their baselines, our 
     "strong blur",
     "weak blur",
     "SPAct",
+    "SPAct, UNet++",
     "TeD-SPAD",
     "penalty, B=0.15",
     "penalty, B=0.5",
@@ -60,13 +63,19 @@ LACKING = (  # on real clips, in stored results
     "VITA, told",
     "Noisy-Features",
     "blacken, then veil-pixel",
+    "weak blur",
+    "blacken faces",
+    "blacken faces, then veil-pixel",
     "blacken",
     "strong blur",
-    "weak blur",
     "downsample 2×",
 )
 LEARNT = ("TeD-SPAD", "penalty, B=0.5", "SPAct")  # with `--again`
-HELD = ("blacken, then veil-pixel", "blacken", "veil-pixel")  # what a bar hangs on: with more seeds
+HELD = (
+    "blacken faces",
+    "blacken faces, then veil-pixel",
+    "blacken, then veil-pixel",
+)  # bars hang on them: more seeds
 
 EVERY = 20.0  # seconds from one look to the next
 KEPT = (".json", ".npz", ".log")
@@ -91,12 +100,23 @@ class Chain:
 
     steps: Sequence[Step]
     out: Path
-    threads: int = 1
+    behind: Sequence[Chain] = ()  # begins when these are over,
+    patience: float | None = None  # or after so many seconds; None: never before
     running: subprocess.Popen[bytes] | None = None
     stopped: bool = False
+    over: threading.Event = field(default_factory=threading.Event)
     lock: threading.Lock = field(default_factory=threading.Lock)  # nothing begins while it is being stopped
 
     def run(self) -> None:
+        latest = None if self.patience is None else time.monotonic() + self.patience
+        for chain in self.behind:
+            chain.over.wait(None if latest is None else max(0.0, latest - time.monotonic()))
+        try:
+            self._steps()
+        finally:
+            self.over.set()
+
+    def _steps(self) -> None:
         for step in self.steps:
             began = time.monotonic()
             with (self.out / f"{step.name}.log").open("ab") as log:
@@ -109,7 +129,7 @@ class Chain:
             print(f"{step.name}: exit code {code} after {minutes:.1f} minutes", flush=True)
 
     def _begin(self, step: Step, log: io.BufferedWriter) -> subprocess.Popen[bytes] | None:
-        environment = {**os.environ, "PYTHONUNBUFFERED": "1", "OMP_NUM_THREADS": str(self.threads)}
+        environment = {**os.environ, "PYTHONUNBUFFERED": "1", "OMP_NUM_THREADS": "1"}
         with self.lock:
             if self.stopped:
                 return None
@@ -132,8 +152,8 @@ def _kill(process: subprocess.Popen[bytes]) -> None:
         os.killpg(process.pid, signal.SIGKILL)
 
 
-def stages(asked: argparse.Namespace) -> list[list[Chain]]:
-    """What runs side by side, stage after stage."""
+def stages(asked: argparse.Namespace) -> list[Chain]:
+    """The study, rows on real clips, the rest of the study."""
 
     def script(name: str, *words: str | int | Path) -> tuple[str, ...]:
         return (sys.executable, str(HERE / name), *map(str, words))
@@ -142,39 +162,22 @@ def stages(asked: argparse.Namespace) -> list[list[Chain]]:
     study = ("--scale", "gpu", "--workers", 1, "--device", "cuda")
     shown = ("--plot", twins / "frontier.png", "--strips", twins / "strips.png")
     undrawn = ("--without", "reconstruction")
-    beside = ("--jobs", max(1, asked.jobs // 3))
-    clips = ("--device", "cuda", "--workers", 2, "--jobs", 7)
+    jobs = ("--jobs", asked.jobs)
+    clips = ("--device", "cuda", "--workers", 1, "--jobs", max(1, asked.jobs * 2 // 3))  # of more memory each
     stored = asked.out / "stored.json"
     known = json.loads(STORED.read_text("utf-8"))
     again = LEARNT if asked.again else ()
     files.write_json(stored, {"rows": {n: row for n, row in known["rows"].items() if n not in again}})
     rows = LACKING[:1] + again + LACKING[1:]
     judged = ("--seeds", 0, 1, 2, "--parts", "action", "faces", "--rows", *HELD)
-    alone = Step(
-        "twins",
-        script("pixel_study.py", twins, *study, "--jobs", asked.jobs, *undrawn, "--rows", *STUDIED),
-    )
     lacking = script("real_pixels.py", asked.data, real, *clips, "--missing", stored, "--rows", *rows)
-    return [
-        [Chain((alone,), asked.out)],
-        [
-            Chain(
-                (
-                    Step("real", lacking),
-                    Step("real-seeds", script("real_pixels.py", asked.data, held, *clips, *judged)),
-                ),
-                asked.out,
-                threads=2,
-            ),
-            Chain(
-                (
-                    Step("twins-more", script("pixel_study.py", twins, *study, *beside, *undrawn, *shown)),
-                    Step("twins-drawn", script("pixel_study.py", twins, *study, *beside)),
-                ),
-                asked.out,
-            ),
-        ],
-    ]
+    studied = script("pixel_study.py", twins, *study, *jobs, *undrawn, "--rows", *STUDIED)
+    first = Chain((Step("twins", studied),), asked.out)
+    seeds = script("real_pixels.py", asked.data, held, *clips, *judged)
+    second = Chain((Step("real", lacking), Step("real-seeds", seeds)), asked.out, (first,), 60 * asked.alone)
+    more = Step("twins-more", script("pixel_study.py", twins, *study, *jobs, *undrawn, *shown))
+    drawn = Step("twins-drawn", script("pixel_study.py", twins, *study, *jobs))
+    return [first, second, Chain((more, drawn), asked.out, (first, second))]
 
 
 def gather(out: Path, found: Path) -> None:
@@ -207,29 +210,27 @@ def worth_keeping(out: Path) -> Iterator[Path]:
                 yield path
 
 
-def run(work: Sequence[Sequence[Chain]], out: Path, found: Path, until: float) -> None:
-    """The chains of one stage side by side, stage after stage, until they end or the moment comes; gathers all the
-    while."""
-
-    def everything() -> None:
-        for stage in work:
-            threads = [threading.Thread(target=chain.run, daemon=True) for chain in stage]
-            for thread in threads:
-                thread.start()
-            for thread in threads:
-                thread.join()
-
-    whole = threading.Thread(target=everything, daemon=True)
-    whole.start()
+def run(work: Sequence[Chain], out: Path, found: Path, until: float) -> None:
+    """The chains until they end or the moment comes; gathers all the while."""
+    threads = [threading.Thread(target=chain.run, daemon=True) for chain in work]
+    for thread in threads:
+        thread.start()
     try:
-        while whole.is_alive() and time.monotonic() < until:
-            whole.join(min(EVERY, max(0.0, until - time.monotonic())))
+        while any(thread.is_alive() for thread in threads) and time.monotonic() < until:
+            _join(threads, min(EVERY, until - time.monotonic()))
             gather(out, found)
     finally:
-        for chain in (chain for stage in work for chain in stage):
+        for chain in work:
             chain.stop()
-        whole.join(PATIENCE)
+        _join(threads, PATIENCE)
         gather(out, found)
+
+
+def _join(threads: Sequence[threading.Thread], seconds: float) -> None:
+    """Wait for all of them, but not longer."""
+    latest = time.monotonic() + seconds
+    for thread in threads:
+        thread.join(max(0.0, latest - time.monotonic()))
 
 
 @contextlib.contextmanager
@@ -255,7 +256,8 @@ def main() -> None:
     parser.add_argument("data", type=Path, help="as for real_pixels.py")
     parser.add_argument("out", type=Path)
     parser.add_argument("--minutes", type=float, default=28.0)
-    parser.add_argument("--jobs", type=int, default=15, help="of the study on twins")
+    parser.add_argument("--alone", type=float, default=ALONE, help="minutes for the study on twins by itself")
+    parser.add_argument("--jobs", type=int, default=15, help="of a command")
     parser.add_argument("--again", action="store_true", help="also rows on real clips that learn")
     parser.add_argument("--gathered", type=Path, help="an archive elsewhere than OUT/gathered.tgz")
     asked = parser.parse_args()

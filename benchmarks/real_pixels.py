@@ -29,13 +29,10 @@ from __future__ import annotations
 import argparse
 import json
 import math
-import multiprocessing
-import os
 import sys
 import time
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -43,7 +40,7 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from benchmarks import intervals, pixel_rows
+from benchmarks import intervals, pixel_rows, processes
 from benchmarks.pixel_rows import RAW, Row, Scale, candidates, model, rows
 from benchmarks.real_data import actions, faces, thinned
 from videoveil import files
@@ -107,6 +104,7 @@ ABOUT = {
     "drawn_faces": "attributes",
 }  # how their figures begin
 PARTS = tuple(ABOUT)
+LOOK, MAKE = "look", "make"  # what may have to be done before: find whom to cover, make the anonymizer
 SPLITS = {False: ("test", "test"), True: ("unused", "val")}  # of clips and of faces; True: to choose by
 Said = Mapping[str, Outcome]
 
@@ -128,6 +126,8 @@ class Job:
     parts: tuple[str, ...] = PARTS
     validate: bool = False
     scale: str = "gpu"
+    what: str = MAKE  # or LOOK, or a part
+    share: tuple[int, int] = (0, 1)  # of LOOK: every how manieth item, from which on
 
     @property
     def size(self) -> Scale:
@@ -144,12 +144,24 @@ class Job:
 
     @property
     def title(self) -> str:
-        return f"seed {self.seed} {self.row}"
+        if self.what == LOOK:
+            kind = "faces" if self.only_faces else "people and faces"
+            return f"{kind}, share {self.share[0] + 1} of {self.share[1]}"
+        return f"seed {self.seed} {self.row} {self.what}"
 
     @property
     def covers(self) -> bool:
         """Whether somebody has to look for people first."""
         return self.entry is not None and bool(self.entry.method)
+
+    @property
+    def only_faces(self) -> bool:
+        return self.entry is not None and self.entry.only_faces
+
+    @property
+    def makes(self) -> bool:
+        """Whether there is an anonymizer to be made first."""
+        return self.entry is not None and self.entry.recipe is not None
 
     def clips(self) -> tuple[Any, str]:
         """The clips, and what the part is called that networks are scored on."""
@@ -171,23 +183,23 @@ def learns(row: str) -> bool:
 
 
 def work(job: Job) -> str:
-    """Train the anonymizer of a row and everything that judges it."""
+    """Do one thing and say what came of it."""
     import torch
 
     torch.set_num_threads(max(1, job.workers))
-    began, said = time.perf_counter(), []
-    seen = Seen(anonymizer(job), painter(job))
-    made = time.perf_counter() - began
-    for part in job.parts:
-        path, started = job.place / f"{part}.json", time.perf_counter()
-        if not path.is_file():
-            parts = {"action": action, "faces": attack, "drawn": drawn_clips, "drawn_faces": drawn_faces}
-            keep(path, parts[part](job, seen))
-        value = json.loads(path.read_text())["value"]
-        took = time.perf_counter() - started
-        said.append(f"{part} {value if part == 'drawn' else 100 * value:.1f} ({took:.0f} s)")
-    whole = time.perf_counter() - began
-    return f"{job.title}: made ({made:.0f} s), {', '.join(said)}, all in {whole:.0f} s"
+    began = time.perf_counter()
+    said = {LOOK: look_for_people, MAKE: make}.get(job.what, judge)(job)
+    return f"{job.title}: {said} ({time.perf_counter() - began:.0f} s)"
+
+
+def judge(job: Job) -> str:
+    """Train and ask everybody who has a say in a part."""
+    path = job.place / f"{job.what}.json"
+    if not path.is_file():
+        parts = {"action": action, "faces": attack, "drawn": drawn_clips, "drawn_faces": drawn_faces}
+        keep(path, parts[job.what](job, Seen(anonymizer(job), painter(job))))
+    value = json.loads(path.read_text())["value"]
+    return f"{value if job.what == 'drawn' else 100 * value:.1f}"
 
 
 @dataclass(frozen=True)
@@ -208,24 +220,24 @@ def painter(job: Job) -> Any:
 
     if job.entry is None or not job.covers:
         return None
-    cover, faces = Obfuscator(job.entry.method, None, margin=MARGIN), job.entry.only_faces  # type: ignore[arg-type]
-    names = "YuNet" if faces else "FastestDet and YuNet"
-    return BoxPainter(cover, lambda item: found_boxes(job, item, faces), names)
+    cover = Obfuscator(job.entry.method, None, margin=MARGIN)  # type: ignore[arg-type]
+    names = "YuNet" if job.only_faces else "FastestDet and YuNet"
+    return BoxPainter(cover, lambda item: found_boxes(job, item), names)
 
 
-def boxes_file(job: Job, item: Any, only_faces: bool) -> Path:
-    folder = "boxes-of-faces" if only_faces else "boxes"
+def boxes_file(job: Job, item: Any) -> Path:
+    folder = "boxes-of-faces" if job.only_faces else "boxes"
     return job.out / folder / f"{files.value_hash(item.id)[:24]}.npz"
 
 
-def found_boxes(job: Job, item: Any, only_faces: bool) -> list[np.ndarray]:
+def found_boxes(job: Job, item: Any) -> list[np.ndarray]:
     """Boxes (n, 5) of every frame."""
-    with np.load(boxes_file(job, item, only_faces)) as kept:
+    with np.load(boxes_file(job, item)) as kept:
         return [kept[name] for name in sorted(kept.files)]
 
 
-def look_for_people(job: Job, only_faces: bool, first: int, step: int) -> int:
-    """Find everybody in every step-th item and keep where they are; boxes of people and of faces alike, or of faces."""
+def look_for_people(job: Job) -> str:
+    """Find everybody in a share of the items and keep where they are; boxes of people and faces alike, or of faces."""
     import cv2
     import torch
 
@@ -236,27 +248,35 @@ def look_for_people(job: Job, only_faces: bool, first: int, step: int) -> int:
     torch.set_num_threads(1)
     weights, frames = job.data / "weights", Frames()
     detectors: list[Any] = [YuNet(weights / "yunet_n_640_640.onnx")]
-    if not only_faces:
+    if not job.only_faces:
         detectors = [YoloOnnx(weights / "FastestDet.onnx"), *detectors]
+    first, step = job.share
     everything = [*actions(job.data, job.limit), *faces(job.data, job.limit)]
-    missing = [item for item in everything[first::step] if not boxes_file(job, item, only_faces).is_file()]
+    missing = [item for item in everything[first::step] if not boxes_file(job, item).is_file()]
     for item in missing:
         images = frames.read(item, range(frames.count(item))).numpy()
         found = [np.concatenate([one.boxes(image) for one in detectors]) for image in images]
-        with files.atomic_path(boxes_file(job, item, only_faces)) as temporary:
+        with files.atomic_path(boxes_file(job, item)) as temporary:
             np.savez_compressed(temporary, **{f"{number:05}": boxes for number, boxes in enumerate(found)})
-    return len(missing)
+    return f"looked for in {len(missing)} items"
 
 
 def anonymizer(job: Job) -> Any:
     from videoveil.anonymizers.named import open_anonymizer
-    from videoveil.recipes import fit_pixel
+    from videoveil.anonymizers.pixel import PixelAnonymizer
 
     if model(job.row):
         return open_anonymizer(model(job.row))
+    return PixelAnonymizer.from_pretrained(job.place / "run") if job.makes else None
+
+
+def make(job: Job) -> str:
+    """Train the anonymizer of a row, or find that it is there."""
+    from videoveil.recipes import fit_pixel
+
     entry = job.entry
-    if entry is None or entry.recipe is None:
-        return None
+    assert entry is not None
+    assert entry.recipe is not None
     own, images = entry.recipe.settings, None
     if entry.told:  # of the clips nothing private is known
         assert own.budget is not None
@@ -271,8 +291,8 @@ def anonymizer(job: Job) -> Any:
     own = replace(own, utility=replace(own.utility, stride=STRIDE), workers=job.workers, cache_gib=CACHE)
     recipe = replace(entry.recipe, settings=own)
     source = Clips(clips, "train")
-    place = job.place / "run"
-    return fit_pixel(recipe, source, place, images=images, seed=job.seed, device=job.device).anonymizer
+    fit_pixel(recipe, source, job.place / "run", images=images, seed=job.seed, device=job.device)
+    return "ready"
 
 
 def as_many_steps(own: MinimaxSettings, clips: int, images: int) -> MinimaxSettings:
@@ -357,9 +377,9 @@ def drawn_clips(job: Job, seen: Seen) -> Said:
 def drawn_faces(job: Job, seen: Seen) -> Said:
     """The same with faces, and what attackers find in what was drawn."""
     pictures, split = job.faces()
-    config = drawing(job)
+    config = replace(drawing(job), frames=1)  # a picture has one: more of it would be the same again
     if job.size is not REAL:
-        config = replace(config, per_video=1)  # a picture has one frame
+        config = replace(config, per_video=1)
     return drawn(job, seen.of(pictures), split, config)
 
 
@@ -444,26 +464,47 @@ def _shown(key: str, one: Any) -> str:
     return f"{scale * one.value:.{digits}f} [{low}, {high}]"
 
 
+@dataclass
+class Work:
+    """Rows and what is done of them: people are found and anonymizers made first, then parts, each by itself."""
+
+    rows: Sequence[Job]
+    shares: int  # of looking for people
+    done: set[Job] = field(default_factory=set)
+
+    def possible(self) -> list[Job]:
+        """What can be done now or was done before, in the order in which it is wanted."""
+        return [job for row in self.rows for job in self._of(row)]
+
+    def _of(self, row: Job) -> list[Job]:
+        first = []
+        if row.covers:  # the same for all rows that cover the same
+            first += [replace(self._looker(row), share=(n, self.shares)) for n in range(self.shares)]
+        if row.makes:
+            first.append(replace(row, what=MAKE))
+        left = [job for job in first if job not in self.done]
+        return left or [replace(row, what=part) for part in row.parts]
+
+    def _looker(self, row: Job) -> Job:
+        return next(
+            replace(one, what=LOOK) for one in self.rows if one.covers and one.only_faces == row.only_faces
+        )
+
+    def after(self, job: Job) -> list[Job]:
+        self.done.add(job)
+        return self.possible()
+
+    def urgency(self, job: Job) -> tuple[bool, int, int]:
+        """What parts wait for, then in the order of rows and parts."""
+        places = [(row.row, row.seed) for row in self.rows]
+        part = job.parts.index(job.what) if job.what in job.parts else -1
+        return part >= 0, places.index((job.row, job.seed)), part
+
+
 def run(jobs: Sequence[Job], count: int) -> list[str]:
-    """In processes of their own; while people are looked for, rows that need nobody found are at work. What failed."""
-    failed: list[str] = []
-    context = multiprocessing.get_context("spawn")
-    covering = [job for job in jobs if job.covers]
-    cores = os.cpu_count() or 1
-    with ProcessPoolExecutor(count, context) as pool, ProcessPoolExecutor(cores, context) as lookers:
-        futures = {pool.submit(work, job): job for job in jobs if not job.covers}
-        if covering:
-            for faces in sorted({job.entry.only_faces for job in covering if job.entry}):
-                shares = [lookers.submit(look_for_people, jobs[0], faces, n, cores) for n in range(cores)]
-                looked = sum(share.result() for share in shares)
-                print(f"{'faces' if faces else 'people and faces'} looked for in {looked} items", flush=True)
-                ready = [job for job in covering if job.entry and job.entry.only_faces == faces]
-                futures |= {pool.submit(work, job): job for job in ready}
-        for future in as_completed(futures):
-            if error := future.exception():
-                failed.append(f"{futures[future].title}: {error!r}")
-            print(f"FAILED {failed[-1]}" if error else future.result(), flush=True)
-    return failed
+    """Everything that is wanted, in processes of their own. What failed."""
+    todo = Work(jobs, count)
+    return processes.run(todo.possible(), work, count, after=todo.after, urgency=todo.urgency)
 
 
 def lacking(

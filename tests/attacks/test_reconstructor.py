@@ -11,7 +11,14 @@ import torch
 from tests.attacks.persons import person_videos
 from tests.attacks.pictures import Changed
 from videoveil.attacks.pictures import Lens
-from videoveil.attacks.reconstructor import PairBatches, Pairs, Reconstructor, fit_filter, mean_picture
+from videoveil.attacks.reconstructor import (
+    MeanPicture,
+    PairBatches,
+    Pairs,
+    Reconstructor,
+    fit_filter,
+    squared_error,
+)
 from videoveil.tasks.base import Clips
 
 CPU = torch.device("cpu")
@@ -24,6 +31,34 @@ def test_it_begins_as_no_change_at_all() -> None:
     assert torch.allclose(network.transform(frames), frames, atol=1e-6)
     other = Reconstructor(4, seed=1).eval()
     assert network.content_hash() != other.content_hash()
+
+
+def test_it_learns_from_black_pictures_without_leaving_the_numbers() -> None:
+    """Whoever publishes black frames is still attacked: what can be learnt is the mean picture."""
+    torch.manual_seed(0)
+    network, truth = Reconstructor(8).train(), torch.rand(1, 3, 1, 32, 32).expand(8, -1, -1, -1, -1)
+    optimizer = torch.optim.Adam(network.parameters(), lr=2e-3)
+    losses = []
+    for _ in range(30):
+        loss = squared_error(network(torch.zeros(8, 3, 1, 32, 32)), truth).mean()
+        optimizer.zero_grad()
+        loss.backward()
+        norm = torch.nn.utils.clip_grad_norm_(network.parameters(), float("inf"))
+        assert torch.isfinite(norm)
+        optimizer.step()
+        losses.append(float(loss.detach()))
+    assert losses[-1] < 0.5 * losses[0]
+
+
+def test_only_pictures_of_one_colour_get_a_grain_and_only_while_learning() -> None:
+    torch.manual_seed(0)
+    network = Reconstructor(4).train()
+    frames = torch.rand(3, 3, 16, 16)
+    frames[1] = 0.5
+    found = network._grained(frames)
+    assert torch.equal(found[[0, 2]], frames[[0, 2]])
+    assert 0 < float((found[1] - frames[1]).abs().max()) <= 1 / 255
+    assert torch.equal(network.eval()._grained(frames), frames)
 
 
 def test_the_filter_is_that_of_least_squares() -> None:
@@ -69,5 +104,7 @@ def test_the_mean_picture_counts_every_video_once(tmp_path: Path) -> None:
     pairs = Pairs(Clips(films), Clips(films))
     lens = Lens(1, 1, 16, "ted-spad-test", 2)
     every = [truth for _, truth, _ in pairs.pictures(films.items, lens, 1, 0, CPU)]
-    found = mean_picture(pairs.pictures(films.items, lens, 1, 0, CPU))
-    assert torch.allclose(found, (every[0].mean(0) + every[1].mean(0)) / 2, atol=1e-6)
+    mean = MeanPicture()
+    passed = [truth for _, truth, _ in mean.of(pairs.pictures(films.items, lens, 1, 0, CPU))]
+    assert all(map(torch.equal, passed, every))
+    assert torch.allclose(mean.value, (every[0].mean(0) + every[1].mean(0)) / 2, atol=1e-6)

@@ -38,7 +38,7 @@ def write(path: Path, size: int = 8) -> None:
 
 def run(chain: Chain, seconds: float = 120.0) -> set[str]:
     found = chain.out / "gathered.tgz"
-    on_gpu.run([[chain]], chain.out, found, time.monotonic() + seconds)
+    on_gpu.run([chain], chain.out, found, time.monotonic() + seconds)
     return names(found)
 
 
@@ -170,29 +170,35 @@ def test_commands_end_with_all_of_their_processes(leader: str, tmp_path: Path) -
     assert rests(beat), "a process of the command is still at work"
 
 
-def test_a_stage_has_the_machine_to_itself(tmp_path: Path) -> None:
-    """What the second stage's chains do begins after the first one's is over, and they are at work together."""
+def test_what_comes_first_has_the_machine_to_itself(tmp_path: Path) -> None:
+    first, there = tmp_path / "first", f"pathlib.Path({str(tmp_path / 'first')!r})"
+    alone = Chain((python("alone", f"import time; time.sleep(1); open({str(first)!r}, 'w')"),), tmp_path)
+    code = f"import pathlib\nassert {there}.is_file()\nprint('after it')"
+    later = Chain((python("later", code),), tmp_path, (alone,), 60.0)
+    on_gpu.run([alone, later], tmp_path, tmp_path / "found.tgz", time.monotonic() + 120)
+    assert (tmp_path / "later.log").read_text() == "after it\n"
+
+
+def test_but_not_for_longer_than_it_may(tmp_path: Path) -> None:
+    """The second chain begins beside it, and both are waited for."""
     one, other = tmp_path / "one", tmp_path / "other"
-    first = python("first", f"import time; time.sleep(1); open({str(tmp_path / 'first')!r}, 'w').close()")
 
     def meets(mine: Path, yours: Path) -> str:
         return (
-            f"import pathlib, time\nassert pathlib.Path({str(tmp_path / 'first')!r}).is_file()\n"
-            f"pathlib.Path({str(mine)!r}).touch()\n"
-            f"while not pathlib.Path({str(yours)!r}).is_file(): time.sleep(.02)\nprint('met')"
+            f"import pathlib, time\npathlib.Path({str(mine)!r}).touch()\n"
+            f"while not pathlib.Path({str(yours)!r}).is_file(): time.sleep(.02)\ntime.sleep(.2); print('met')"
         )
 
-    beside = [Chain((python(a.name, meets(a, b)),), tmp_path) for a, b in ((one, other), (other, one))]
-    on_gpu.run(
-        [[Chain((first,), tmp_path)], beside], tmp_path, tmp_path / "found.tgz", time.monotonic() + 120
-    )
+    first = Chain((python("one", meets(one, other)),), tmp_path)
+    second = Chain((python("other", meets(other, one)),), tmp_path, (first,), 0.5)
+    on_gpu.run([first, second], tmp_path, tmp_path / "found.tgz", time.monotonic() + 120)
     assert (tmp_path / "one.log").read_text() == (tmp_path / "other.log").read_text() == "met\n"
 
 
 def test_rows_that_are_learnt_again_lack_everything(tmp_path: Path) -> None:
     for again in (False, True):
-        asked = argparse.Namespace(data=tmp_path, out=tmp_path, jobs=2, again=again)
-        (real,) = (s for g in on_gpu.stages(asked) for c in g for s in c.steps if s.name == "real")
+        asked = argparse.Namespace(data=tmp_path, out=tmp_path, jobs=2, again=again, alone=1.0)
+        (real,) = (s for c in on_gpu.stages(asked) for s in c.steps if s.name == "real")
         stored = json.loads(Path(real.words[real.words.index("--missing") + 1]).read_text())["rows"]
         rows = real.words[real.words.index("--rows") + 1 :]
         lost = real_pixels.lacking(rows, real_pixels.PARTS, stored)
@@ -211,7 +217,7 @@ def test_whoever_is_asked_to_end_ends_its_commands(tmp_path: Path) -> None:
     code = (
         "import sys, pathlib; from benchmarks import on_gpu\n"
         f"step = on_gpu.Step('long', (sys.executable, '-c', {beats(beat)!r}))\n"
-        f"on_gpu.stages = lambda asked: [[on_gpu.Chain((step,), asked.out)]]\n"
+        f"on_gpu.stages = lambda asked: [on_gpu.Chain((step,), asked.out)]\n"
         f"sys.argv = ['on_gpu.py', 'data', {str(tmp_path)!r}]\n"
         "on_gpu.main()"
     )
@@ -225,8 +231,8 @@ def test_whoever_is_asked_to_end_ends_its_commands(tmp_path: Path) -> None:
 
 
 def test_the_commands_are_ones_that_the_scripts_take(tmp_path: Path) -> None:
-    asked = argparse.Namespace(data=tmp_path, out=tmp_path, jobs=2, again=True)
-    steps = [step for stage in on_gpu.stages(asked) for chain in stage for step in chain.steps]
+    asked = argparse.Namespace(data=tmp_path, out=tmp_path, jobs=2, again=True, alone=1.0)
+    steps = [step for chain in on_gpu.stages(asked) for step in chain.steps]
     names = ["twins", "real", "real-seeds", "twins-more", "twins-drawn"]
     assert [step.name for step in steps] == names
     assert {*on_gpu.LACKING, *on_gpu.LEARNT, *on_gpu.HELD} <= set(real_pixels.known())

@@ -4,14 +4,13 @@ import json
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
-from benchmarks import intervals, pixel_rows, real_pixels
+from benchmarks import intervals, pixel_rows, processes, real_pixels
 from benchmarks.real_pixels import RAW, Job
 from PIL import Image
 
@@ -44,7 +43,9 @@ def test_rows_that_cover_people_need_somebody_to_look_for_them(tmp_path: Path) -
     assert not replace(job, row=SHIPPED).covers
     assert covering == people | set(real_pixels.FACES)
     item = SimpleNamespace(id="somebody")
-    everybody, faces = (real_pixels.boxes_file(job, item, only) for only in (False, True))
+    everybody, faces = (
+        real_pixels.boxes_file(replace(job, row=row), item) for row in ("blacken", "blacken faces")
+    )
     assert everybody != faces  # boxes of faces alone are never taken for those of everybody
 
 
@@ -98,8 +99,7 @@ def test_every_part_of_a_row_is_found_on_clips_and_faces(
     rows = ("VITA, told",)
     words = ["real_pixels.py", str(data), str(out), "--scale", "cpu", "--rows", *rows, "--device", "cpu"]
     monkeypatch.setattr(sys, "argv", words)
-    in_this_process = partial(ThreadPoolExecutor, 1)
-    monkeypatch.setattr(real_pixels, "ProcessPoolExecutor", lambda count, context: in_this_process())
+    monkeypatch.setattr(processes, "_pool", lambda count: ThreadPoolExecutor(1))  # in this process
     real_pixels.main()
     found = json.loads((out / "results.json").read_text("utf-8"))
     assert found["scale"] == "cpu"
@@ -112,6 +112,30 @@ def test_every_part_of_a_row_is_found_on_clips_and_faces(
     first = (out / "results.json").read_bytes()
     real_pixels.main()  # nothing is done again
     assert (out / "results.json").read_bytes() == first
+
+
+def test_parts_wait_for_people_to_be_found_and_for_their_anonymizer_to_be_made(tmp_path: Path) -> None:
+    plain = Job(tmp_path, tmp_path, RAW, 0, "cpu", 1, None, ("faces", "action"))
+    rows = [replace(plain, row=row) for row in (RAW, "SPAct", "blacken", "blacken, then veil-pixel")]
+    todo = real_pixels.Work(rows, shares=2)
+
+    def titles() -> list[str]:
+        return sorted({job.title for job in todo.possible() if job not in todo.done})
+
+    looking = [f"people and faces, share {n} of 2" for n in (1, 2)]
+    raw = ["seed 0 raw action", "seed 0 raw faces"]
+    made = "seed 0 blacken, then veil-pixel make"
+    assert titles() == sorted([*looking, *raw, "seed 0 SPAct make", made])
+    for job in list(todo.possible()):
+        if job.what == real_pixels.LOOK and job.share == (0, 2):
+            todo.after(job)
+    assert titles() == sorted([looking[1], *raw, "seed 0 SPAct make", made])
+    for job in list(todo.possible()):
+        if job.what in (real_pixels.LOOK, real_pixels.MAKE):
+            todo.after(job)
+    assert titles() == sorted(f"seed 0 {row.row} {part}" for row in rows for part in ("faces", "action"))
+    first, last = replace(rows[3], what=real_pixels.MAKE), replace(rows[0], what="faces")
+    assert todo.urgency(first) < todo.urgency(last)  # what others wait for comes first
 
 
 def photographs(folder: Path, count: int) -> None:

@@ -34,13 +34,13 @@ from videoveil.attacks.picture_networks import Knowledge
 from videoveil.attacks.pictures import Lens
 from videoveil.attacks.reconstructor import (
     Decibels,
+    MeanPicture,
     PairBatches,
     Pairs,
     Reconstructor,
     drawn,
     each_picture,
     fit_filter,
-    mean_picture,
     squared_error,
 )
 from videoveil.data.records import Item
@@ -180,11 +180,10 @@ class ReconstructionAttack:
         pairs = self.pairs(train)
         pairs.check(items, config.workers)
         learn, choose = split(len(items), config.validation, seed, [i.subject or i.id for i in items])
-        network = self._train(
+        network, mean = self._train(
             pairs, [items[i] for i in learn], [items[i] for i in choose], seed, fabric, run, progress
         )
-        every = pairs.pictures([items[i] for i in learn], config.lens(), config.workers, seed, fabric.device)
-        made = FittedReconstruction(self, network, mean_picture(every), seed)
+        made = FittedReconstruction(self, network, mean, seed)
         if run is not None and fabric.is_global_zero:
             made.save(run / MODEL)
         self._look(made, train, seed, fabric, run, progress)
@@ -199,7 +198,8 @@ class ReconstructionAttack:
         fabric: Fabric,
         run: Path | None,
         progress: Progress | None,
-    ) -> Reconstructor:
+    ) -> tuple[Reconstructor, Tensor]:
+        """The reconstructor in its best epoch, and the mean raw frame of what it learnt from."""
         config = self.config
         network = Reconstructor(config.width, seed).eval().to(fabric.device)
         held_out = [
@@ -208,7 +208,9 @@ class ReconstructionAttack:
         ]
         judge = Decibels(torch.cat([one for one, _ in held_out]), torch.cat([two for _, two in held_out]))
         judge.look(network, -2)
-        fit_filter(network, pairs.pictures(learn, config.lens(), config.workers, seed, fabric.device))
+        mean = MeanPicture()
+        every = pairs.pictures(learn, config.lens(), config.workers, seed, fabric.device)
+        fit_filter(network, mean.of(every))
         judge.look(network, -1)
         batches = PairBatches(
             pairs,
@@ -238,7 +240,7 @@ class ReconstructionAttack:
         )
         loop.run()
         network.load_state_dict(judge.state)
-        return network.eval()
+        return network.eval(), mean.value
 
     def _identity(self, pairs: Pairs, learn: list[Item], choose: list[Item]) -> dict[str, Any]:
         own = {k: v for k, v in settings.to_json(self.config).items() if k not in FREE_TO_CHANGE}
@@ -329,14 +331,17 @@ class FittedReconstruction:
     def nearness(self, test: Clips) -> dict[str, MeanOutcome]:
         """PSNR and SSIM by video: of the reconstruction (`unet`), and of the published frame as it is."""
         measures = {"psnr": psnr, "ssim": ssim}
+        device = next(self.network.parameters()).device
         ids: list[str] = []
         values: dict[tuple[str, str], list[float]] = {}
         for one in self.draw(test):
             ids.append(one.item.id)
             shown = {"unet": one.rebuilt, "published": one.published, "mean": self.mean.expand_as(one.raw)}
-            for metric, measure in measures.items():
-                for name, frames in shown.items():
-                    values.setdefault((metric, name), []).append(float(measure(frames, one.raw).mean()))
+            truth = one.raw.to(device)
+            for name, frames in shown.items():
+                there = frames.to(device)
+                for metric, measure in measures.items():
+                    values.setdefault((metric, name), []).append(float(measure(there, truth).mean()))
         return {
             f"{metric}_{name}": MeanOutcome(
                 metric, tuple(ids), np.array(values[metric, name]), np.array(values[metric, "mean"])

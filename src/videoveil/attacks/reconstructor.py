@@ -36,6 +36,7 @@ from videoveil.training.supervised import Batch, Batches, Judge
 REACH = 5  # pixels, of the linear filter
 RIDGE = 1e-6  # of the mean square of a pixel
 CHUNK = 32  # frames that are drawn at once
+GRAIN = 2 / 255  # of a picture of one colour while the network learns
 
 
 class Reconstructor(nn.Module):
@@ -54,7 +55,18 @@ class Reconstructor(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         frames = to_frames(x)
-        return to_clips(self.filter(frames) + self.network(frames), x)
+        return to_clips(self.filter(frames) + self.network(self._grained(frames)), x)
+
+    def _grained(self, frames: Tensor) -> Tensor:
+        """While learning, pictures of one colour get a grain that nobody sees.
+
+        From nothing but black pictures every batch norm would multiply the gradient by three hundred, and after
+        eighteen of them it is no number any more.
+        """
+        if not self.training:
+            return frames
+        plain = frames.amax((1, 2, 3), keepdim=True) == frames.amin((1, 2, 3), keepdim=True)
+        return frames + GRAIN * plain * (torch.rand_like(frames) - 0.5)
 
     def transform(self, frames: Tensor) -> Tensor:
         made: Tensor = self(frames)
@@ -67,15 +79,19 @@ class Reconstructor(nn.Module):
 
 @torch.no_grad()
 def fit_filter(network: Reconstructor, pictures: Iterator[tuple[Item, Tensor, Tensor]]) -> None:
-    """Set the filter to the one with the least square error from published to raw frames, by its normal equations."""
-    taps = 3 * REACH * REACH + 1
-    gram, right = (torch.zeros(taps, n, dtype=torch.float64) for n in (taps, 3))
+    """Set the filter to the one with the least square error from published to raw frames, by its normal equations.
+
+    They are added up where the network is: a hundred columns of doubles for every pixel are much for a processor.
+    """
+    taps, device = 3 * REACH * REACH + 1, network.filter.weight.device
+    gram, right = (torch.zeros(taps, n, dtype=torch.float64, device=device) for n in (taps, 3))
     for _, truth, seen in pictures:
-        edged = nn.functional.pad(seen, (REACH // 2,) * 4, mode="replicate")
+        edged = nn.functional.pad(seen.to(device), (REACH // 2,) * 4, mode="replicate")
         rows = nn.functional.unfold(edged, REACH).transpose(1, 2).flatten(0, 1).double()  # (m·s·s, 3·REACH²)
-        rows = torch.cat((rows, torch.ones(len(rows), 1, dtype=torch.float64)), 1)
+        rows = nn.functional.pad(rows, (0, 1), value=1.0)
         gram += rows.T @ rows
-        right += rows.T @ truth.permute(0, 2, 3, 1).flatten(0, 2).double()
+        right += rows.T @ truth.to(device).permute(0, 2, 3, 1).flatten(0, 2).double()
+    gram, right = gram.cpu(), right.cpu()
     gram += RIDGE * gram.diagonal().mean().clamp_min(1e-12) * torch.eye(taps, dtype=torch.float64)
     found = torch.linalg.solve(gram, right).float()  # (taps, 3)
     assert network.filter.bias is not None
@@ -241,10 +257,26 @@ def drawn(network: Reconstructor, seen: Tensor) -> Tensor:
     return torch.cat([network.transform(part.to(device)).cpu() for part in seen.split(CHUNK)])
 
 
-def mean_picture(pictures: Iterator[tuple[Item, Tensor, Tensor]]) -> Tensor:
-    """(3, s, s): the mean raw frame, every video counting once; what is drawn by who knows nothing of a video."""
-    means = [truth.double().mean(0) for _, truth, _ in pictures]
-    return torch.stack(means).mean(0).float()
+@dataclass
+class MeanPicture:
+    """The mean raw frame, every video counting once: what is drawn by who knows nothing of a video."""
+
+    total: Tensor | None = None  # (3, s, s) float64
+    videos: int = 0
+
+    def of(self, pictures: Iterator[tuple[Item, Tensor, Tensor]]) -> Iterator[tuple[Item, Tensor, Tensor]]:
+        """The same pictures, counted as they pass."""
+        for item, truth, seen in pictures:
+            mean = truth.double().mean(0)
+            self.total = mean if self.total is None else self.total + mean
+            self.videos += 1
+            yield item, truth, seen
+
+    @property
+    def value(self) -> Tensor:
+        """(3, s, s) float."""
+        assert self.total is not None
+        return (self.total / self.videos).float()
 
 
 def each_picture(found: Tensor) -> np.ndarray:
