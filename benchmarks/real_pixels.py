@@ -474,7 +474,7 @@ class Work:
 
     def possible(self) -> list[Job]:
         """What can be done now or was done before, in the order in which it is wanted."""
-        return [job for row in self.rows for job in self._of(row)]
+        return list(dict.fromkeys(job for row in self.rows for job in self._of(row)))
 
     def _of(self, row: Job) -> list[Job]:
         first = []

@@ -120,7 +120,7 @@ def test_parts_wait_for_people_to_be_found_and_for_their_anonymizer_to_be_made(t
     todo = real_pixels.Work(rows, shares=2)
 
     def titles() -> list[str]:
-        return sorted({job.title for job in todo.possible() if job not in todo.done})
+        return sorted(job.title for job in todo.possible() if job not in todo.done)
 
     looking = [f"people and faces, share {n} of 2" for n in (1, 2)]
     raw = ["seed 0 raw action", "seed 0 raw faces"]
