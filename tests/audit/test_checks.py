@@ -1,11 +1,12 @@
 from __future__ import annotations
 
 import dataclasses
+from fractions import Fraction
 from pathlib import Path
 
 import pytest
 
-from videoveil.audit.checks import prepared
+from videoveil.audit.checks import film, people, prepared
 from videoveil.audit.subject import Subject, Untouched
 from videoveil.data.records import Dataset, Item
 from videoveil.errors import AnnotationError, BadItems
@@ -33,8 +34,32 @@ def test_attributes_of_few_people_are_left_out_however_many_videos_there_are(tmp
     few = tuple(dataclasses.replace(item, subject=f"p{n % 6}") for n, item in enumerate(made.items))
     subject, reasons = prepared(Subject.of(dataclasses.replace(made, items=few), Untouched()), 10)
     assert not subject.known(subject.dataset.items[0])
-    assert any(reason.startswith("even: 3 people in the test videos") for reason in reasons)
-    assert any("test videos are of 6 people only" in reason for reason in reasons)
+    assert any(reason.startswith("even: 3 people or films of the test videos") for reason in reasons)
+    assert any("test videos are of 6 people or films only" in reason for reason in reasons)
+
+
+def test_parts_of_one_film_count_as_one(tmp_path: Path) -> None:
+    """Ten looks at one film are no ten films, whoever is in it."""
+    made = data(tmp_path, 48)
+    cut = tuple(
+        dataclasses.replace(
+            item, path=tmp_path / f"film{n % 6}.mp4", clip=(Fraction(n // 6), Fraction(n // 6 + 1))
+        )
+        for n, item in enumerate(made.items)
+    )
+    subject, reasons = prepared(Subject.of(dataclasses.replace(made, items=cut), Untouched()), 10)
+    assert len(set(people(subject).values())) == 6
+    assert any("test videos are of 6 people or films only" in reason for reason in reasons)
+
+
+def test_a_film_is_known_by_what_its_parts_share(tmp_path: Path) -> None:
+    whole = data(tmp_path).items[0]
+    assert film(whole) == ""  # a file by itself is nobody's part
+    grouped = dataclasses.replace(whole, extra={"group": "g01"})
+    other = dataclasses.replace(grouped, action="b")
+    assert film(grouped) != film(other)  # UCF101 counts groups by action
+    assert film(dataclasses.replace(grouped, id="v9")) == film(grouped)
+    assert film(dataclasses.replace(grouped, extra={"group": "g01", "source": "film 3"})) == "film 3"
 
 
 def test_one_action_only_is_stated(tmp_path: Path) -> None:

@@ -1,22 +1,22 @@
-"""A verdict is about who asked, and says who that was."""
+"""A report says what was not looked at."""
 
 from __future__ import annotations
 
-from dataclasses import replace
-
-import numpy as np
+from pathlib import Path
 
 from tests.audit import world
-from videoveil.audit import conclusions
-from videoveil.tasks.outcomes import AttributeOutcome
+from videoveil.audit import registry
+from videoveil.audit.case import Case
+from videoveil.audit.conclusions import too_fine
+from videoveil.audit.networks import with_networks
+from videoveil.audit.subject import BlackFrames, Subject
+from videoveil.data.records import Dataset
 
 
-def test_a_network_from_a_file_is_named_without_its_folder() -> None:
-    truth = np.array([[0.0], [1.0]])
-    said = AttributeOutcome(("a",), truth, truth, np.arange(2), ("v0", "v1"))
-    answers = ({"resnet.18@/home/ann/taught.safetensors": said},)
-    somebody = replace(world.learner(), name="frames")
-    asked, remarks = conclusions._asked([somebody], {"frames": {"raw": answers, "anonymized": answers}})
-    ((_, sides),) = asked.items()
-    assert list(sides) == ["frames/resnet.18@taught.safetensors"]
-    assert remarks == []
+def test_how_fine_networks_looked_is_said_of_those_that_took_part(data: Dataset, tmp_path: Path) -> None:
+    case = Case.of(Subject.of(data, BlackFrames()), tmp_path / "out", world.settings())
+    both = registry.named(("frames", "grid"))
+    assert "they saw 64 pixels a side" in "".join(too_fine(case, both))
+    closer = with_networks(registry.named(("frames",)), (), 96)
+    assert "they saw 64 and 96 pixels a side" in "".join(too_fine(case, (*both, *closer)))
+    assert too_fine(case, registry.named(("grid", "features-static"))) == ()

@@ -5,7 +5,8 @@ from pathlib import Path
 
 from tests.audit import world
 from videoveil.audit.case import Case
-from videoveil.audit.doubts import doubted
+from videoveil.audit.doubts import doubted, qualified
+from videoveil.audit.plan import LeftOut
 from videoveil.audit.run import audit
 from videoveil.audit.scoring import Question
 from videoveil.audit.subject import BlackFrames, Subject
@@ -75,3 +76,16 @@ def test_a_question_that_could_have_been_asked_holds_a_pass_back(
     )
     assert found.verdict.privacy == "NOT MEASURABLE"
     assert "nothing can be learnt from these" in "".join(found.verdict.reasons)
+
+
+def test_a_drawing_that_nobody_made_is_missing_from_the_word_on_who_it_is(
+    data: Dataset, tmp_path: Path
+) -> None:
+    """Faces that were drawn again are looked at for names, too."""
+    made = Question("who it is", "attack", "rank1", (), verdict="PASS", reason="little is left")
+    case = Case.of(Subject.of(data, BlackFrames()), tmp_path / "out", world.settings())
+    away = [LeftOut(name, "did not fit") for name in ("reconstruction", "frames")]
+    found = qualified(case, made, away)
+    assert (
+        found.reason == "little is left; this is without reconstruction, which took no part and may find more"
+    )

@@ -12,7 +12,7 @@ import torch
 from tests.audit import world
 from videoveil.attacks.attributes import own_attributes
 from videoveil.audit import grid
-from videoveil.audit.grid import GridConfig, attack, cells, pieces, rows, see
+from videoveil.audit.grid import GridConfig, attack, cells, pieces, see
 from videoveil.audit.run import audit
 from videoveil.audit.subject import BlackFrames, Subject, Untouched
 from videoveil.data.records import Dataset, Item
@@ -63,10 +63,11 @@ def test_the_canary_is_found_and_nothing_in_black_frames(data: Dataset) -> None:
 
 def test_only_what_the_anonymizer_gives_out_is_seen(data: Dataset) -> None:
     items = data.split("test")
-    raw, numbers = rows(Clips(data, "test"), items, CONFIG, 0)
-    same, _ = rows(Clips(data, "test", Untouched()), items, CONFIG, 0)
+    seen = see(Clips(data, "test"), items, CONFIG, 0)
+    raw, numbers = seen.rows, seen.videos
+    same = see(Clips(data, "test", Untouched()), items, CONFIG, 0).rows
     assert np.array_equal(raw, same)
-    black, _ = rows(Clips(data, "test", BlackFrames()), items, CONFIG, 0)
+    black = see(Clips(data, "test", BlackFrames()), items, CONFIG, 0).rows
     assert not black.any()
     assert numbers.tolist() == [n for n in range(8) for _ in range(2)]
 

@@ -179,3 +179,11 @@ def test_the_best_of_many_who_know_nothing_is_no_risk() -> None:
     assert (found.control or 0) > 0.52  # the best of seven guesses is more than a coin
     assert (found.risk or 0) < 0.1
     assert found.low == 0
+
+
+def test_an_attack_that_is_always_right_is_not_certain_of_it() -> None:
+    found = members.of([answers(50, 0, 5), answers(50, 0, 6)], "m", Draws(RULES))
+    assert found.main == 1
+    assert found.low is not None
+    assert found.high is not None
+    assert found.low < found.high  # every draw of so few videos says the same, and that proves little

@@ -228,6 +228,12 @@ def test_parts_of_one_file_and_splits_that_nobody_looks_at_are_no_copies(tmp_pat
     again = dataclasses.replace(first, id="d", split="test")
     with pytest.raises(BadItems, match=r"a \(train\) = d \(test\)"):
         require_apart(Subject.of(Dataset("parts", tmp_path, (first, again)), Untouched()))
+    begun = dataclasses.replace(again, clip=(Fraction(1, 10), Fraction(3, 10)))  # reaches into both
+    with pytest.raises(BadItems, match=r"a \(train\) = d \(test\) = b \(test\)"):
+        require_apart(Subject.of(Dataset("parts", tmp_path, (first, second, begun)), Untouched()))
+    whole = dataclasses.replace(again, clip=None)
+    with pytest.raises(BadItems, match="parts of one file that overlap"):
+        require_apart(Subject.of(Dataset("parts", tmp_path, (first, whole)), Untouched()))
 
 
 # --- names that were mixed up ---

@@ -8,10 +8,9 @@ import pytest
 
 from videoveil.audit import registry
 from videoveil.audit.participant import Participant
-from videoveil.audit.registry import PARTICIPANTS, question_of, with_networks
+from videoveil.audit.registry import PARTICIPANTS, question_of
 from videoveil.audit.subject import WHICH, Side, Stores, Subject, Untouched
 from videoveil.data.records import Dataset, Item
-from videoveil.errors import UsageError
 
 
 def subject(root: Path, **changes: object) -> Subject:
@@ -55,39 +54,6 @@ def test_with_attributes_actions_and_names_everybody_takes_part_who_asks_for_not
     assert "something unusual" in left["anomaly"]
     assert "from when to when" in left["detection"]
     assert "nothing was trained" in left["membership"]
-
-
-def test_networks_that_a_user_names_join_everybody_who_learns_from_pictures() -> None:
-    armed = with_networks(PARTICIPANTS, ("resnet.50", "tiny@own", "mobilenet.v1-0.5"), 48)
-    for before, after in zip(PARTICIPANTS, armed):
-        for gpu in (False, True):
-            own, made = before.config(gpu), after.config(gpu)
-            if before.reads != "clips" or not hasattr(own, "networks"):
-                assert made == own
-                continue
-            more = [name for name in ("resnet.50", "mobilenet.v1-0.5") if name not in own.networks]
-            assert made.networks == (*own.networks, *more)  # nobody twice
-            assert made.size == 48
-            assert dataclasses.replace(made, networks=own.networks, size=own.size) == own
-    learners = {one.name for one in PARTICIPANTS if one.learns}
-    assert learners <= {one.name for one, other in zip(armed, PARTICIPANTS) if one != other}
-    assert with_networks(PARTICIPANTS, ()) == PARTICIPANTS
-
-
-@pytest.mark.parametrize(
-    ("networks", "size", "only", "says"),
-    [
-        (("nonsense",), 0, (), "no encoder 'nonsense'"),
-        (("resnet.18@own",), 0, (), "comes without weights"),
-        (("resnet.18",), 0, ("grid",), "--attacker resnet.18: nobody who takes part has networks"),
-        ((), 8, (), "--attacker-size 8: .* at least 16"),
-    ],
-)
-def test_a_network_that_cannot_attack_is_refused_before_anything_is_trained(
-    networks: tuple[str, ...], size: int, only: tuple[str, ...], says: str
-) -> None:
-    with pytest.raises(UsageError, match=says):
-        with_networks(registry.named(only), networks, size)
 
 
 def test_only_who_has_a_raw_side_is_judged_by_it() -> None:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.audit.outcomes import IDS, RULES, N, attacker, right, seeds
 from videoveil.audit.draws import Estimate
 from videoveil.audit.rules import Rules
-from videoveil.audit.scoring import Question, Sides, question, to_json, verdict, witnesses, worst
+from videoveil.audit.scoring import Question, Sides, question, to_json, verdict, witnesses
 from videoveil.errors import UsageError
 from videoveil.tasks.outcomes import AttributeOutcome, MeanOutcome, Outcome, RankOutcome
 
@@ -424,7 +424,6 @@ def test_what_is_shown_and_not_judged_decides_nothing() -> None:
     assert found.attempts[0].raw.score.value == pytest.approx(30)
     assert found.attempts[0].raw.chance is None
     assert verdict([found]).privacy == "NOT MEASURABLE"
-    assert worst([found]) is None
 
 
 def test_who_finds_little_in_raw_videos_where_others_find_much_is_no_witness() -> None:

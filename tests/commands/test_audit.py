@@ -123,6 +123,21 @@ def test_the_command_in_a_report_has_no_folders_of_this_machine() -> None:
 
 
 @pytest.mark.parametrize(
+    ("word", "shown"),
+    [
+        ("resnet.18@/home/ann/w.pt", "resnet.18@w.pt"),
+        ("resnet.18@kept/old/w.pt", "resnet.18@w.pt"),
+        ("resnet.18@org/model", "resnet.18@org/model"),
+        ("tiny@own", "tiny@own"),
+        ("/home/a@b/c:d/films", "films"),
+    ],
+)
+def test_a_network_in_the_command_keeps_its_name(word: str, shown: str) -> None:
+    said = command._shown(["audit", "--attacker", word], Path("audit"), None)
+    assert said == f"veil audit --attacker {shown}"
+
+
+@pytest.mark.parametrize(
     ("words", "message"),
     [
         ([], "what is to be audited"),

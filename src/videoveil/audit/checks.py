@@ -51,16 +51,25 @@ def prepared(subject: Subject, least_items: int) -> tuple[Subject, tuple[str, ..
     shown = {owners[item.id] for item in subject.items(subject.test) if item.id in owners}
     if owners and len(shown) < FEW_PEOPLE and len(shown) < few:
         reasons.append(
-            f"the {few} test videos are of {len(shown)} people only: intervals take people, not videos, with repeats, "
-            f"and of fewer than {FEW_PEOPLE} they promise too much"
+            f"the {few} test videos are of {len(shown)} people or films only: intervals take these, not videos, with "
+            f"repeats, and of fewer than {FEW_PEOPLE} they promise too much"
         )
     return replace(_needed(subject), labels=_only(subject.labels, kept)), tuple(reasons)
 
 
 def people(subject: Subject) -> dict[str, str]:
     """Item → who is in it, or else the film it was cut from; items of which neither is known are left out."""
-    owners = {item.id: item.subject or str(item.extra.get("source") or "") for item in subject.dataset.items}
+    owners = {item.id: item.subject or film(item) for item in subject.dataset.items}
     return {name: owner for name, owner in owners.items() if owner}
+
+
+def film(item: Item) -> str:
+    """The film that an item was cut from, by any name that other items of it have too; empty where nothing tells."""
+    if source := item.extra.get("source"):
+        return source
+    if group := item.extra.get("group"):
+        return f"{item.action} {group}"  # UCF101 counts the groups of each action anew
+    return str(item.path) if item.clip is not None else ""
 
 
 def _needed(subject: Subject) -> Subject:
@@ -116,8 +125,8 @@ def _too_few_people(subject: Subject, name: str) -> str:
     if fewest >= LEAST_EACH:
         return ""
     return (
-        f"{fewest} people in the test videos have one of its values; at least {LEAST_EACH} are needed, however many "
-        "videos there are of each"
+        f"{fewest} people or films of the test videos have one of its values; at least {LEAST_EACH} are needed, "
+        "however many videos there are of each"
     )
 
 

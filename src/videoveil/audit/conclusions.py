@@ -9,7 +9,6 @@ from typing import Any
 from videoveil.audit import checks, doubts, members, registry, risk, scoring
 from videoveil.audit.case import Case
 from videoveil.audit.draws import Draws
-from videoveil.audit.excuses import without_folders
 from videoveil.audit.participant import Answers, Participant
 from videoveil.audit.plan import LeftOut, Plan
 from videoveil.audit.scoring import Question, Verdict
@@ -23,7 +22,6 @@ NEVER_TESTED = (
     "attackers that were not named here, stronger ones, or ones with more data about the same people",
     "what somebody knows from elsewhere: the place, the time, who was there",
     "voices and other sound, on-screen text, file names and metadata",
-    "texture finer than networks look at: they see a picture at 64 pixels a side, with a GPU 112 (`--attacker-size`)",
     "single frames between those that networks look at (the coarse grid sees them all), and how long a video is",
     "the sides of wide pictures, by features: they are of the middle square (networks and the grid see everything)",
 )
@@ -62,7 +60,8 @@ def conclude(case: Case, chosen: Sequence[Participant], said: Said, plan: Plan) 
     for one in [one for one in chosen if one.question == registry.MEMBERS]:
         risks = (*risks, members.of(said[one.name]["anonymized"], one.name, draws))
     missing = (*case.reasons, *case.subject.notes, *members.attackers_knew(case.subject), *single)
-    metrics = _metrics(case, verdict, questions, risks, plan, missing)
+    never = (*NEVER_TESTED, *too_fine(case, chosen))
+    metrics = _metrics(case, verdict, questions, risks, plan, missing, never)
     return Result(verdict, questions, risks, plan.left_out, missing, metrics)
 
 
@@ -83,8 +82,7 @@ def _asked(chosen: Sequence[Participant], said: Said) -> tuple[Asked, list[str]]
                 continue
             raw, veiled = (_by_seed(said[one.name][which], inner, one.name) for which in WHICH)
             name, judged = registry.question_of(one, inner, raw[0].metric)
-            who = f"{one.name}/{without_folders(inner, {})}"  # a network may be named by its file
-            asked.setdefault((name, one.role, judged), {})[who] = (raw, veiled)
+            asked.setdefault((name, one.role, judged), {})[f"{one.name}/{inner}"] = (raw, veiled)
     return asked, single
 
 
@@ -116,6 +114,7 @@ def _metrics(
     risks: Sequence[risk.Risk],
     plan: Plan,
     missing: Sequence[str],
+    never: Sequence[str],
 ) -> dict[str, Any]:
     own = case.subject
     return {
@@ -136,5 +135,15 @@ def _metrics(
         "took_part": list(plan.chosen),
         "left_out": [asdict(one) for one in plan.left_out],
         "not_measurable": list(missing),
-        "never_tested": list(NEVER_TESTED),
+        "never_tested": list(never),
     }
+
+
+def too_fine(case: Case, chosen: Sequence[Participant]) -> tuple[str, ...]:
+    """What the networks that took part were too coarse to see."""
+    configs = [one.config(case.settings.gpu) for one in chosen if one.reads == "clips"]
+    sizes = sorted({one.size for one in configs if hasattr(one, "networks")})
+    if not sizes:
+        return ()
+    sides = " and ".join(map(str, sizes))
+    return (f"texture finer than networks look at: they saw {sides} pixels a side (see `--attacker-size`)",)

@@ -31,10 +31,7 @@ def qualified(case: Case, made: Question, left_out: Sequence[LeftOut]) -> Questi
     strong = sorted(
         name
         for name, one in known.items()
-        if name in away
-        and one.learns
-        and one.question == made.name
-        and not one.excuse(case.subject, case.stores)
+        if name in away and one.learns and one.asks(made.name) and not one.excuse(case.subject, case.stores)
     )
     if not strong:
         return made
@@ -61,7 +58,7 @@ def doubted(case: Case, made: Question) -> Question:
     learners = sorted(
         name
         for name, one in networks.items()
-        if one.question == made.name and not one.excuse(case.subject, case.stores)
+        if one.asks(made.name) and not one.excuse(case.subject, case.stores)
     )
     if learners:
         why = (

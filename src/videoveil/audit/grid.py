@@ -243,14 +243,6 @@ def see(
     return Seen(np.concatenate(rows), videos, np.stack(whole))
 
 
-def rows(
-    source: Clips, items: Sequence[Item], config: GridConfig, seed: int
-) -> tuple[np.ndarray, np.ndarray]:
-    """Rows (m, d) of single frames of all items, and the item (m,) of every row."""
-    seen = see(source, items, config, seed)
-    return seen.rows, seen.videos
-
-
 # --- the attack ---------------------------------------------------------------------------------------------
 
 

@@ -17,7 +17,7 @@ import numpy as np
 from videoveil.attacks.member_signals import trained
 from videoveil.attacks.membership import LEARNT, UNTRAINED, MembershipAttack, MembershipConfig
 from videoveil.audit.draws import Draws, draw
-from videoveil.audit.risk import EXCHANGES, WORDS, Risk, above, pairs_right
+from videoveil.audit.risk import EXCHANGES, Risk, between, measured, pairs_right
 from videoveil.audit.subject import Subject
 from videoveil.data.records import Item
 from videoveil.tasks.base import Clips, Features
@@ -115,12 +115,10 @@ def of(seeds: Sequence[Mapping[str, Any]], who: str, draws: Draws) -> Risk:
     controls = [one.value for name, one in drawn.items() if name.startswith(CONTROL)]
     exchanged = _exchanged([own[name] for name in attacks], draws.seed)
     control, main = max([exchanged, *controls]), attacks[best].value
-    between = draws.interval(main, attacks[best].values)
-    low, high = (main if end is None else end for end in (between.low, between.high))
-    value, first, last = (above(rate, control) for rate in (main, low, high))
+    items = own[best][0].items
+    interval = between(main, attacks[best].values, len(np.unique(draws.owners(items))), draws)
     name = f"{who}/{best.removeprefix(ATTACK)}"
-    trials = len(own[best][0].items)
-    return Risk("membership", WORDS["membership"], name, main, control, 0.5, value, first, last, trials)
+    return measured("membership", name, main, control, 0.5, interval, len(items))
 
 
 def _exchanged(attacks: Sequence[Sequence[RankOutcome]], seed: int) -> float:

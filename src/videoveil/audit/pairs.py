@@ -282,8 +282,9 @@ def _some(words: Sequence[str]) -> str:
 
 
 def require_apart(subject: Subject) -> None:
-    """Refuse raw videos that are byte for byte the same in different splits; all of them are listed.
+    """Refuse raw videos that are byte for byte the same in different splits, or overlapping parts of one.
 
+    All of them are listed.
     Who has learnt from a copy knows it by heart: raw scores rise, and with them falls what seems to leak. Only files of
     one length are read.
     """
@@ -292,20 +293,40 @@ def require_apart(subject: Subject) -> None:
     for item in subject.raw.dataset.items:
         if item.split in splits and item.path.is_file():
             by_length.setdefault(item.path.stat().st_size, []).append(item)
-    same: dict[tuple[str, Any], list[Item]] = {}
+    same: dict[str, list[Item]] = {}
     for items in by_length.values():
         if len({item.split for item in items}) < 2:
             continue
         hashes = {path: files.file_hash(path) for path in {item.path for item in items}}
-        for item in items:  # parts of one file are different videos
-            same.setdefault((hashes[item.path], item.clip), []).append(item)
-    copies = [items for items in same.values() if len({item.split for item in items}) > 1]
+        for item in items:
+            same.setdefault(hashes[item.path], []).append(item)
+    copies = [
+        part for items in same.values() for part in _overlapping(items) if len({i.split for i in part}) > 1
+    ]
     if copies:
         raise BadItems(
-            f"{subject.title}: {len(copies)} raw videos are in several splits, byte for byte; attackers would know "
-            "what they are asked, and less would seem to leak; keep each in one split:",
+            f"{subject.title}: {len(copies)} raw videos are in several splits, byte for byte or as parts of one file "
+            "that overlap; attackers would know what they are asked, and less would seem to leak; keep each in one:",
             [" = ".join(f"{item.id} ({item.split})" for item in items) for items in copies],
         )
+
+
+def _overlapping(items: Sequence[Item]) -> list[list[Item]]:
+    """Items of one file in runs that overlap; parts that do not are different videos.
+
+    An item that names no part is the whole file.
+    """
+    parts = [(item.clip, item) for item in items if item.clip is not None]
+    if len(parts) < len(items):
+        return [list(items)]
+    runs: list[list[Item]] = []
+    reached = Fraction(0)
+    for (start, end), item in sorted(parts, key=lambda part: (part[0], part[1].id)):
+        if not runs or start >= reached:
+            runs.append([])
+        runs[-1].append(item)
+        reached = max(reached, end)
+    return runs
 
 
 def require_no_raw(raw: Dataset, anonymized: Dataset) -> None:

@@ -65,6 +65,11 @@ class Participant:
     learns: bool = (
         False  # a network that learns from the pictures themselves: a frozen encoder misses what it finds
     )
+    also: tuple[str, ...] = ()  # questions that it answers too, where the data allow it
+    labels: tuple[tuple[str, str], ...] = ()  # networks from a file → how they are written down
+
+    def asks(self, question: str) -> bool:
+        return question in (self.question, *self.also)
 
     def excuse(self, subject: Subject, stores: Stores) -> str:
         if self.reads == "clips" and subject.anonymized.clips is None:
@@ -76,4 +81,9 @@ class Participant:
     def settings(self, gpu: bool) -> dict[str, Any]:
         """For config.yaml and for the names of results."""
         config = self.config(gpu)
-        return asdict(config) if is_dataclass(config) and not isinstance(config, type) else {}
+        if not is_dataclass(config) or isinstance(config, type):
+            return {}
+        known, labels = asdict(config), dict(self.labels)
+        if labels:
+            known["networks"] = tuple(labels.get(name, name) for name in known["networks"])
+        return known

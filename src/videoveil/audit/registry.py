@@ -35,7 +35,6 @@ SEEN = "people found by a detector nobody here trained"
 MEMBERS = "was this video among those it was trained on"
 RECONSTRUCTION = "reconstruction"  # whose pictures a report may show
 DETECTORS = "detectors"  # to which a user may bring more
-SMALLEST = 16  # pixels a side of what networks see
 UNJUDGED = ("psnr", "ssim")  # metrics of likeness: near in decibels is not the same as recognised
 
 
@@ -228,6 +227,7 @@ PARTICIPANTS = (
         configurations.reconstruction,
         needs.attributes,
         learns=True,
+        also=(IDENTITY,),
     ),
     Participant(
         "inversion",
@@ -328,40 +328,6 @@ def with_detectors(participants: tuple[Participant, ...], asked: Sequence[str]) 
         )
     brought = people.bring(asked)
     return tuple(_equipped(one, brought) if one.name == DETECTORS else one for one in participants)
-
-
-def with_networks(
-    participants: tuple[Participant, ...], asked: Sequence[str], size: int = 0
-) -> tuple[Participant, ...]:
-    """Networks that a user names (`resnet.50`, `r3d.18`, `tiny@own`, `resnet.18@FILE`) beside everybody's own.
-
-    They join all who learn from pictures: attributes on frames, on clips and on frames drawn again, people on clips.
-    `size` is the side of what these see, for all of their networks.
-    """
-    if not asked and not size:
-        return participants
-    if size and size < SMALLEST:
-        raise UsageError(f"--attacker-size {size}: a picture has at least {SMALLEST} pixels a side")
-    armed = tuple(
-        replace(one, config=partial(_armed, one.config, tuple(asked), size))
-        if one.reads == "clips" and hasattr(one.config(False), "networks")
-        else one
-        for one in participants
-    )
-    if armed == participants:
-        named_ = asked[0] if asked else size
-        raise UsageError(
-            f"--attacker {named_}: nobody who takes part has networks to add to; let `frames` or `clips` take part"
-        )
-    for one in armed:
-        one.config(False)  # says now what it cannot be
-    return armed
-
-
-def _armed(config: Configuration, asked: tuple[str, ...], size: int, gpu: bool) -> Any:
-    made = config(gpu)
-    more = tuple(name for name in dict.fromkeys(asked) if name not in made.networks)
-    return replace(made, networks=(*made.networks, *more), size=size or made.size)
 
 
 def _equipped(one: Participant, brought: tuple[Named, ...]) -> Participant:

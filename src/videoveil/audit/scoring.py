@@ -466,11 +466,5 @@ def _advantage(found: Found) -> float:
     return float(advantage(np.array(found.score.value), np.array(found.chance or 0.0)))
 
 
-def worst(questions: Sequence[Question]) -> Question | None:
-    """The question whose answer leaks most."""
-    known = [q for q in questions if q.role == "attack" and q.judged and q.leakage.value is not None]
-    return max(known, key=lambda q: q.leakage.value or 0.0, default=None)
-
-
 def to_json(one: Question) -> dict[str, Any]:
     return asdict(one)

@@ -90,7 +90,9 @@ def audit(
     as_json: Json = False,
 ) -> None:
     """Attack what an anonymizer gives out, measure what it is still good for, and write a report into OUT."""
+    from videoveil import devices
     from videoveil.audit import registry
+    from videoveil.audit.networks import with_networks
     from videoveil.audit.rules import Rules
     from videoveil.audit.run import audit as run
     from videoveil.audit.settings import Pictures, Settings
@@ -98,10 +100,11 @@ def audit(
     rules = Rules(seeds=seeds, max_leakage=max_leakage, min_utility=min_utility)
     settings = Settings(
         rules=rules,
-        participants=registry.with_networks(
+        participants=with_networks(
             registry.with_detectors(registry.named(tuple(only or ())), tuple(detector or ())),
             tuple(attacker or ()),
             attacker_size,
+            gpu=devices.choose(device).type == "cuda",
         ),
         seed=seed,
         budget=budget,
@@ -189,8 +192,18 @@ def _without_folder(word: str, folders: Mapping[str, str]) -> str:
     option, equals, value = word.partition("=") if word.startswith("--") else ("", "", word)
     if value in folders:
         return f"{option}{equals}{folders[value]}"
-    name, colon, path = value.rpartition(":")  # DATASET:ROOT, yolo:FILE
-    return f"{option}{equals}{name}{colon}{Path(path).name if '/' in path else path}"
+    name, mark, path = "", "", value
+    for one in ":@":  # DATASET:ROOT, yolo:FILE, resnet.18@FILE
+        before, found, after = value.partition(one)
+        if found and "/" not in before:
+            name, mark, path = before, found, after
+            break
+    return f"{option}{equals}{name}{mark}{path if _on_hub(path) else Path(path).name}"
+
+
+def _on_hub(path: str) -> bool:
+    """A word with a slash that is no path: names of the hub have one."""
+    return not Path(path).is_absolute() and path.count("/") == 1 and not Path(path).exists()
 
 
 class _watch:
