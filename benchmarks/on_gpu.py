@@ -14,6 +14,8 @@ from what is in OUT; an unpacked archive has no weights, and can only be shown:
 
     python benchmarks/real_pixels.py DATA OUT/real --show
     python scripts/results.py --add pixels-real OUT/real/results.json
+    python benchmarks/real_pixels.py DATA OUT/real-seeds --seeds 0 1 2 --show
+    python scripts/results.py --store pixels-real-seeds OUT/real-seeds/results.json
     python scripts/results.py --store pixels-twins OUT/twins/results.json
 """
 

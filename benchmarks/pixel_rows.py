@@ -261,6 +261,7 @@ class Row:
     told: bool = False  # its budget nets are told what the attack will ask
     anomaly: bool = False  # also scored on anomalies
     only_faces: bool = False  # `method` covers faces and not people, where detectors look for both
+    shipped: str = ""  # in place of a recipe: what comes with the package
 
 
 def model(row: str) -> str:

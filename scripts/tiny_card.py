@@ -113,8 +113,8 @@ Weights of the embedded encoder `tiny` ({parameters} parameters, 16 frames of 11
 tokens). MIT licence.
 
 - **Content hash**: `{hash}`
-- **Made by** `python scripts/train_tiny.py OUT --clips 44000 --held-out {count} --epochs 24`, seed 0, on one H200:
-  184 s of rendering, 155 s of training (24 epochs, batch 256, AdamW, bf16).
+- **Made by** `python scripts/train_tiny.py OUT --clips 44000 --held-out {count} --epochs 24`, seed 0, on one H200
+  (batch 256, AdamW, bf16).
 - **Data**: the theatre only, rendered from seeds that no twin uses. No real footage.
 - **Taught**: action, incident, scene and the private attributes of the people in it, on purpose: like encoders from web
   data, its raw features leak, so that hiding can be measured.

@@ -3,10 +3,12 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
+from benchmarks import on_gpu, real_pixels
 
 from scripts import results
 from videoveil.protocols import papers
@@ -42,6 +44,8 @@ def smaller(value: Any) -> Any:
 def test_every_table_follows_its_figures(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     table = results.TABLES[name]
     before = results.written(table)
+    if before == results.NOT_YET:
+        pytest.skip("there are no figures yet")
     found = json.loads(table.source.read_text("utf-8"))
     (tmp_path / "data").mkdir()
     monkeypatch.setattr(results, "DOCS", tmp_path)
@@ -107,6 +111,57 @@ def test_a_row_without_a_name_for_people_is_refused(tmp_path: Path, monkeypatch:
     monkeypatch.setattr(results, "DOCS", tmp_path)
     with pytest.raises(SystemExit, match="something new"):
         results.written(results.TABLES["gait"])
+
+
+def real_pixels_found(folder: Path, rows: Sequence[str], seeds: Sequence[int] = (0,)) -> Path:
+    """Results of `real_pixels.py` with these rows."""
+    one = {"value": 0.375, "low": 0.31, "high": 0.44}
+    cells = {"action": one, "kept": one, "faces": one, "leakage": one}
+    path = folder / "results.json"
+    folder.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps({"seeds": seeds, "limit": None, "rows": dict.fromkeys(rows, cells)}))
+    return path
+
+
+@pytest.mark.parametrize("add", [False, True])
+def test_rows_without_names_are_refused_before_anything_is_written(
+    add: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept = tmp_path / "docs" / "data" / "pixels-real.json"
+    kept.parent.mkdir(parents=True)
+    monkeypatch.setattr(results, "DOCS", tmp_path / "docs")
+    results.store("pixels-real", real_pixels_found(tmp_path / "first", ["raw", "SPAct"]))
+    before = kept.read_bytes()
+    found = real_pixels_found(tmp_path / "second", ["raw", "something new"])
+    with pytest.raises(SystemExit, match="no names for the rows something new"):
+        results.store("pixels-real", found, add=add)
+    assert kept.read_bytes() == before
+    assert list(kept.parent.iterdir()) == [kept]
+
+
+@pytest.mark.parametrize("name", ["pixels-real", "pixels-real-cpu", "pixels-real-seeds"])
+def test_whatever_is_run_on_real_clips_by_name_can_be_stored_and_shown(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "docs" / "data").mkdir(parents=True)
+    monkeypatch.setattr(results, "DOCS", tmp_path / "docs")
+    rows = {"raw", *on_gpu.LACKING, *on_gpu.LEARNT, *on_gpu.HELD, *real_pixels.FACES}
+    rows |= {"=veil-unet", "=penalty-unet"}
+    results.store(name, real_pixels_found(tmp_path / "out", sorted(rows)))
+    assert len(results.written(results.TABLES[name]).splitlines()) == 2 + len(rows)
+
+
+def test_rows_on_more_seeds_have_a_table_once_they_were_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "docs" / "data").mkdir(parents=True)
+    monkeypatch.setattr(results, "DOCS", tmp_path / "docs")
+    table = results.TABLES["pixels-real-seeds"]
+    assert results.written(table) == results.NOT_YET
+    found = real_pixels_found(tmp_path / "real-seeds", ["raw", *on_gpu.HELD], [0, 1, 2])
+    results.store("pixels-real-seeds", found)
+    assert len(results.written(table).splitlines()) == 3 + len(on_gpu.HELD)
+    assert "results.py --store pixels-real-seeds OUT/real-seeds/results.json" in str(on_gpu.__doc__)
 
 
 def test_what_is_stored_is_what_tables_need_and_no_more() -> None:
