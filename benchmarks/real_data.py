@@ -44,15 +44,8 @@ KTH_NAME = re.compile(r"person(\d\d)_([a-z]+)_(d\d)_uncomp")
 def actions(data: Path, limit: int | None = None) -> Dataset:
     """hmdb51-12, split 1; every clip with the film it was cut from."""
     found = hmdb51.load(data / "hmdb51-12", split=1)
-    items = tuple(replace(item, extra={"source": film(item)}) for item in found)
+    items = tuple(replace(item, extra={"source": hmdb51.film(item)}) for item in found)
     return thinned(replace(found, items=items), limit)
-
-
-def film(item: Item) -> str:
-    """HMDB51 stems are <film>_<action>_<five facts>_<number>: clips of one film show the same people."""
-    stem = item.id.rpartition("/")[2]
-    before, found, _ = stem.partition(f"_{item.action}_")
-    return before if found else stem
 
 
 def kth(data: Path, limit: int | None = None) -> Dataset:

@@ -48,7 +48,7 @@ def test_parts_of_one_film_count_as_one(tmp_path: Path) -> None:
         for n, item in enumerate(made.items)
     )
     subject, reasons = prepared(Subject.of(dataclasses.replace(made, items=cut), Untouched()), 10)
-    assert len(set(people(subject).values())) == 6
+    assert len(set(people(subject.dataset.items).values())) == 6
     assert any("test videos are of 6 people or films only" in reason for reason in reasons)
 
 

@@ -202,7 +202,7 @@ def synthetic_gap(bias: str, *, erase: bool) -> float:
         for action in names
         for again in range(5)
     ]
-    items = ntu60.balance(items, 0)
+    items = ntu60.balance(items)
     if bias != "balanced":
         items = ntu60.skew(items, favoured="male" if bias == "F" else "female", shortcut="A004", seed=0)
 

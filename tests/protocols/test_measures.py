@@ -5,17 +5,19 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from tests.protocols.conftest import Twin
 from videoveil.attacks import GaitAttack, GaitConfig
 from videoveil.data.records import Dataset
 from videoveil.protocols.base import Reading
-from videoveil.protocols.measures import CONDITIONS, Attributes, FrameAttributes, Gait
+from videoveil.protocols.measures import CONDITIONS, Attributes, FeatureAttributes, FrameAttributes, Gait
 from videoveil.protocols.registry import protocol
 from videoveil.protocols.scales import PAPER, SMALL, TINY
 from videoveil.protocols.subjects import raw
 from videoveil.protocols.workshop import Workshop
+from videoveil.tasks.outcomes import MeanOutcome
 
 
 @pytest.fixture(scope="module")
@@ -83,6 +85,22 @@ def test_conditions_that_nobody_walks_in_and_a_single_side_are_not_measurable(
     assert usual["cosine_bg"].value is not None
     assert usual["cosine_cl"] == usual["top1_cl"] == Reading(None)
     assert {one.value for one in sides.values()} == {None}
+
+
+def test_the_best_of_several_attackers_is_told_with_all_of_them() -> None:
+    """Of features, and of walks; attackers that look among half of the people are not among them."""
+    said = {name: MeanOutcome("top1", ("a",), np.array([right])) for name, right in (("x", 0.0), ("y", 1.0))}
+    found = {f"cmap_{name}": Reading(1.0, 0.5, one) for name, one in said.items()}
+    found["cmap"] = Reading(1.0, 0.5, said["y"])
+    for measure in (FeatureAttributes(), FrameAttributes()):
+        assert measure.complete(found)["cmap"].among == tuple(said.values())
+    walks = {f"top1_{one}": Reading(None) for one in CONDITIONS}
+    walks |= {f"{name}_nm": Reading(1.0, 0.5, said["x"]) for name in ("cosine", "enrolled", "open_rows")}
+    walks["top1_nm"] = Reading(1.0, 0.5, said["x"])
+    read = Gait().complete(walks)
+    assert (len(read["top1_nm"].among), read["top1_bg"].among) == (2, ())
+    lost = replace(found["cmap_x"], outcome=None)
+    assert FeatureAttributes().complete({**found, "cmap_x": lost})["cmap"].among == ()
 
 
 def _only(shop: Workshop, whole: Dataset) -> str:

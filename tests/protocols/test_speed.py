@@ -84,7 +84,7 @@ def test_what_test_items_do_not_define_is_not_measurable_and_never_perfect_priva
     (curve,) = tmp_path.glob("runs/*/curve.json")
     assert "NaN" not in curve.read_text("utf-8")
     assert all(moment.score is None for moment in curve_of(curve.parent))
-    assert pictures([own], [subject]) == {}
+    assert pictures([own], [subject], []) == {}
 
 
 def test_curves_are_means_over_seeds_and_raw_features_are_a_level(
@@ -101,14 +101,14 @@ def test_curves_are_means_over_seeds_and_raw_features_are_a_level(
     for seed in (0, 1):
         moments = [Moment(60.0 * (t + seed), 0.5, 0.5, 0.1 * t + seed) for t in (1, 2)]
         files.write_json(tmp_path / str(seed) / "curve.json", [asdict(one) for one in moments])
-    assert list(pictures(shops, [trained])) == ["speed-curves"]
+    assert list(pictures(shops, [trained], [])) == ["speed-curves"]
     ((line,), *_, levels) = drawn[0]
     assert (line.name, levels) == (trained.row, [])
     assert line.x == pytest.approx((1.5, 2.5))
     assert line.y == pytest.approx((0.6, 0.7))
     for seed in (0, 1):
         (tmp_path / str(seed) / "curve.json").unlink()
-    pictures(shops, [raw(), trained])
+    pictures(shops, [raw(), trained], [])
     ((line,), *_, levels) = drawn[1]
     assert (line.x, line.y, [level.value for level in levels]) == ((0.5,), (0.5,), [0.5])
 

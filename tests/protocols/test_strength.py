@@ -5,7 +5,7 @@ import pytest
 
 from videoveil.protocols.base import Cell, Panel, own_table, pooled
 from videoveil.protocols.intervals import Answers
-from videoveil.protocols.papers import PaperColumn
+from videoveil.protocols.papers import PaperColumn, Unit
 from videoveil.protocols.strength import beats_chance, marked
 from videoveil.protocols.tables import comparison
 from videoveil.report.comparison import markdown
@@ -60,6 +60,22 @@ def test_where_no_interval_tells_only_a_figure_at_chance_is_void() -> None:
     assert void(Cell("x", "Raw", "a", 50.0, 50.0, "twin")) == [True]
     assert void(Cell("x", "Raw", "a", 50.0, None, "twin")) == [False]  # minutes
     assert void(told("Raw", 0.55, seeds=1)) == [True]  # by its items
+
+
+@pytest.mark.parametrize(("unit", "factor"), [("%", 100.0), ("1", 1.0)])
+def test_clearly_is_by_the_margin_of_audits(unit: Unit, factor: float) -> None:
+    """Two points, in the unit of the column."""
+    for low, beats in ((0.01, False), (0.03, True)):
+        ends = (factor * low, factor * 0.2)
+        one = Cell("x", "Raw", "a", factor * 0.6, factor * 0.5, "twin", above=ends, unit=unit)
+        assert beats_chance(one) is beats
+    assert beats_chance(Cell("x", "Raw", "a", factor * 0.515, factor * 0.5, "twin", unit=unit)) is False
+
+
+def test_what_is_void_is_void_in_the_picture_too() -> None:
+    cells = marked([told("Raw", 0.55), told("SPAct", 0.9), told("veil", 0.5)])
+    figures = comparison(Panel(TABLE, {COLUMN.name: None}), cells).figures
+    assert {one.row: one.void for one in figures} == {"Raw": True, "SPAct": False, "veil": True}
 
 
 def test_an_interval_over_seeds_alone_counts_too() -> None:

@@ -278,3 +278,19 @@ def test_rows_with_a_network_of_their_own_name_it_and_others_the_default(tmp_pat
         "trained_with": "SPAct",
     }
     assert "trained_with" not in learned.encoder_facts(plain)
+
+
+def test_videos_of_one_person_or_film_belong_together_as_in_audits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    items = (
+        replace(item(1, "test", "run"), subject="P1"),
+        replace(item(2, "test", "run"), extra={"source": "film"}),
+        replace(item(3, "test", "walk"), extra={"source": "film"}),
+        item(4, "test", "walk"),
+    )
+    monkeypatch.setattr(registry, "load", lambda *_: Dataset("hmdb51", tmp_path, items))
+    shop = Workshop(tmp_path, {"hmdb51": tmp_path}, TINY)
+    found = shop.people(("hmdb51",))
+    assert found == {"001": "P1", "002": "film", "003": "film"}
+    assert shop.people(("hmdb51",)) is found  # every cell holds it

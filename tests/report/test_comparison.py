@@ -10,6 +10,7 @@ from videoveil.report import plots
 from videoveil.report.comparison import (
     NOT_RUN,
     UNDEFINED,
+    VOID,
     Column,
     Comparison,
     Head,
@@ -139,6 +140,17 @@ def test_the_picture_has_axes_of_its_own_for_every_origin(tmp_path: Path) -> Non
     for name in ("a.png", "b.png"):
         plots.write(picture(made), tmp_path / name)
     assert (tmp_path / "a.png").read_bytes() == (tmp_path / "b.png").read_bytes()
+
+
+def test_a_void_figure_is_hollow_and_says_so() -> None:
+    made = comparison(
+        Number("Raw", "top-1", 50.0, "twin", 49.0, (48.0, 52.0), void=True),
+        Number("SPAct", "top-1", 61.0, "twin"),
+    )
+    axes = picture(made).axes[1]
+    hollow, sound = axes.lines
+    assert hollow.get_markerfacecolor() == "white" != sound.get_markerfacecolor()
+    assert [(text.get_text(), text.xy) for text in axes.texts] == [(VOID, (52.0, 0))]  # type: ignore[attr-defined]
 
 
 def test_nothing_cannot_be_compared() -> None:

@@ -80,6 +80,30 @@ def test_families_share_a_colour_and_their_methods_are_named_once() -> None:
     assert {one[3] for one in markers(alone)} == set(SERIES[:2])
 
 
+def legend(figure: Figure) -> list[str]:
+    drawn = figure.axes[0].get_legend()
+    assert drawn is not None
+    return [text.get_text() for text in drawn.get_texts()]
+
+
+def test_what_counts_of_a_family_is_joined_from_private_to_useful() -> None:
+    family = [replace(attack, family="all of them") for attack in ATTACKS]
+    lines = [
+        line for line in frontier(family, "cMAP", "top-1").axes[0].get_lines() if len(line.get_xdata()) > 1
+    ]  # type: ignore[arg-type]
+    assert [list(zip(line.get_xdata(), line.get_ydata())) for line in lines] == [[(0.40, 0.85), (0.62, 0.9)]]  # type: ignore[arg-type]
+    assert all(len(line.get_xdata()) == 1 for line in frontier(ATTACKS, "cMAP", "top-1").axes[0].get_lines())  # type: ignore[arg-type]
+
+
+def test_a_void_attack_is_empty_and_says_so() -> None:
+    alone = [replace(ATTACKS[0], parameters=None), replace(ATTACKS[3], parameters=None, void=True)]
+    figure = frontier(alone, "cMAP", "top-1")
+    assert [one[4] for one in markers(figure)] == [True, False]
+    assert [text.get_text() for text in figure.axes[0].texts] == ["(void)"]
+    assert legend(figure) == ["raw", "veiled", "void", "resnet.18"]
+    assert legend(frontier(alone[:1], "cMAP", "top-1")) == ["raw", "resnet.18"]
+
+
 def test_misuse_is_named() -> None:
     with pytest.raises(UsageError, match="at least one attack"):
         frontier([], "cMAP", "top-1")

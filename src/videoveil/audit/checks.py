@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from videoveil.attacks.attributes import Labels
@@ -47,7 +47,7 @@ def prepared(subject: Subject, least_items: int) -> tuple[Subject, tuple[str, ..
         reasons.append(
             f"{few} test items: at least {least_items} are needed for a figure that means something"
         )
-    owners = people(subject)
+    owners = people(items)
     shown = {owners[item.id] for item in subject.items(subject.test) if item.id in owners}
     if owners and len(shown) < FEW_PEOPLE and len(shown) < few:
         reasons.append(
@@ -57,9 +57,9 @@ def prepared(subject: Subject, least_items: int) -> tuple[Subject, tuple[str, ..
     return replace(_needed(subject), labels=_only(subject.labels, kept)), tuple(reasons)
 
 
-def people(subject: Subject) -> dict[str, str]:
+def people(items: Iterable[Item]) -> dict[str, str]:
     """Item → who is in it, or else the film it was cut from; items of which neither is known are left out."""
-    owners = {item.id: item.subject or film(item) for item in subject.dataset.items}
+    owners = {item.id: item.subject or film(item) for item in items}
     return {name: owner for name, owner in owners.items() if owner}
 
 
@@ -116,7 +116,7 @@ def _why_not(subject: Subject, name: str) -> str:
 
 def _too_few_people(subject: Subject, name: str) -> str:
     """Why nothing follows from test videos of so few people; empty where there are enough, or nobody is known."""
-    owners, people_with = people(subject), {0: set[str](), 1: set[str]()}
+    owners, people_with = people(subject.dataset.items), {0: set[str](), 1: set[str]()}
     for item in subject.items(subject.test):
         known = subject.labels(item) or {}
         if name in known:

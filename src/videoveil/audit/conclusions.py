@@ -46,7 +46,7 @@ class Result:
 def conclude(case: Case, chosen: Sequence[Participant], said: Said, plan: Plan) -> Result:
     """The result of an audit in which those `chosen` said so."""
     rules, seed = case.settings.rules, case.settings.seed
-    draws = Draws(rules, seed, checks.people(case.subject))
+    draws = Draws(rules, seed, checks.people(case.subject.dataset.items))
     asked, single = _asked(chosen, said)
     questions = tuple(
         doubts.doubted(case, scoring.question(name, role, sides, rules, judged=judged, draws=draws))

@@ -30,6 +30,13 @@ OFFICIAL = {f"split={n}": {"train": 3570, "test": 1530, "unused": 1666} for n in
 FLAGS = {"1": "train", "2": "test", "0": "unused"}
 
 
+def film(item: Item) -> str:
+    """The film that a clip was cut from: stems are <film>_<action>_<five facts>_<number>. It shows the same people."""
+    stem = item.id.rpartition("/")[2]
+    before, found, _ = stem.partition(f"_{item.action}_")
+    return before if found else stem
+
+
 def parse_split(text: str, path: Path, label: str, complaints: Complaints) -> list[Item]:
     """Items of one class in one split."""
     items = []

@@ -6,7 +6,8 @@
 `protocol=cross-subject` (official training performers) or `cross-view` (camera 1 tests). `bias=balanced` keeps equally
 many male and female performers in either part and, per action, equally many of their videos. `bias=F` and `bias=M` also
 bias the training part: 95 % of the videos of one gender and 5 % of the other, turned round for one shortcut action.
-All three start from the cross-subject split, whose parts share no performer.
+All three start from the cross-subject split, whose parts share no performer. `seed` draws what the bias leaves out of
+the training part; the balanced parts are the same for all seeds, so that every training is tested on the same videos.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ PERFORMERS = 40
 TRAIN_SUBJECTS = frozenset((1, 2, 4, 5, 8, 9, 13, 14, 15, 16, 17, 18, 19, 25, 27, 28, 31, 34, 35, 38))
 _NAME = re.compile(r"S(\d{3})C(\d{3})P(\d{3})R(\d{3})A(\d{3})")
 KEEP_MANY, KEEP_FEW = 0.95, 0.05
+BALANCED = 0  # the seed of the balanced parts
 
 
 def parse_name(stem: str) -> dict[str, int] | None:
@@ -80,7 +82,7 @@ def load(
             f"{folder}: no SsssCcccPpppRrrrAaaa_rgb.avi files; the names are the annotation"
         )
     if bias != "none":
-        items = balance(items, seed)
+        items = balance(items)
         if bias in ("F", "M"):
             items = skew(items, favoured="male" if bias == "F" else "female", shortcut=shortcut, seed=seed)
     classes = sorted({item.action for item in items if item.action})
@@ -103,14 +105,17 @@ def read_genders(path: Path) -> dict[str, str]:
     return dict(table)
 
 
-def balance(items: list[Item], seed: int) -> list[Item]:
-    """Equally many performers of either gender per part, and equally many of their videos per action."""
+def balance(items: list[Item]) -> list[Item]:
+    """Equally many performers of either gender per part, and equally many of their videos per action; always the same.
+
+    Were it drawn anew for every training, no two would be tested on the same items, and nothing could be said of items.
+    """
     unknown = sorted({str(item.subject) for item in items if item.gender is None})
     if unknown:
         raise AnnotationError(
             "ntu60: the balanced sets need gender.json with every performer; unknown:", unknown
         )
-    rng, kept = np.random.default_rng(seed), []
+    rng, kept = np.random.default_rng(BALANCED), []
     for split in ("train", "test"):
         part = [item for item in items if item.split == split]
         people: dict[str, list[str]] = {

@@ -15,8 +15,16 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 from videoveil.errors import UsageError
 from videoveil.protocols import papers
 from videoveil.protocols.floors import UNITS, why_not
-from videoveil.protocols.intervals import Answers, Over, Sample, above_chance, interval_of, sample
-from videoveil.protocols.papers import PaperColumn, PaperTable
+from videoveil.protocols.intervals import (
+    Answers,
+    Over,
+    Sample,
+    above_chance,
+    interval_of,
+    sample,
+    without_luck,
+)
+from videoveil.protocols.papers import PaperColumn, PaperTable, Unit
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -37,12 +45,14 @@ OWN = "videoveil"  # tables that no paper has
 class Reading:
     """One figure and what knowing nothing would give, as shares; None where the data do not define it.
 
-    `outcome` is what was said of every test item, where that is at hand: for the interval.
+    `outcome` is what was said of every test item, where that is at hand: for the interval. Where the best of several
+    was taken, `among` is what each of them said.
     """
 
     value: float | None
     chance: float | None = None
     outcome: Outcome | None = field(default=None, compare=False, repr=False)
+    among: tuple[Outcome, ...] = field(default=(), compare=False, repr=False)
 
 
 Readings = Mapping[str, Reading]
@@ -95,6 +105,7 @@ class Cell:
     above: tuple[float, float] | None = None  # 95 % of how far it lies above chance
     encoder: str = ""  # NAME@HASH of the network whose features were looked at
     void: str = ""  # why nothing follows from it
+    unit: Unit = "%"  # of value, chance and intervals
     answers: Answers | None = field(default=None, compare=False, repr=False)  # of a single seed; not kept
     sample: Sample | None = field(default=None, compare=False, repr=False)  # of all seeds; not kept
 
@@ -166,7 +177,7 @@ class Panel:
 
 
 Finish = Callable[["Workshop", "Sequence[Subject]", "Sequence[Cell]"], "list[Cell]"]
-Pictures = Callable[["Sequence[Workshop]", "Sequence[Subject]"], "dict[str, Figure]"]
+Pictures = Callable[["Sequence[Workshop]", "Sequence[Subject]", "Sequence[Cell]"], "dict[str, Figure]"]
 
 
 @dataclass(frozen=True)
@@ -176,7 +187,7 @@ class Evaluation:
     `looks` at "pixels": only anonymizers of pictures can be measured. `baselines` are measured without being asked for.
     `learned_encoder`: features are those of the network that was trained with the anonymizer, where its run kept one.
     `finish` adds cells that need several subjects. `pictures` draws more than the tables, by name, from the workshops
-    of all seeds.
+    of all seeds and the cells that came of them.
     """
 
     name: str
@@ -276,6 +287,7 @@ class Evaluation:
             () if value is None else (value,),
             "; ".join(note for note in notes if note),
             encoder=workshop.encoder_mark(subject) if getattr(measure, "on_features", False) else "",
+            unit=column.unit,
             answers=None if value is None else _answers(workshop, measure, found, factor),
         )
 
@@ -283,7 +295,8 @@ class Evaluation:
 def _answers(workshop: Workshop, measure: Measure, found: Reading, factor: float) -> Answers | None:
     if found.outcome is None:
         return None
-    return Answers(found.outcome, factor, workshop.people(measure.needs))
+    people = workshop.people(measure.needs)
+    return Answers(found.outcome, factor, people, without_luck(found.among, people))
 
 
 def own_table(name: str, title: str, columns: Sequence[PaperColumn], note: str = "") -> PaperTable:

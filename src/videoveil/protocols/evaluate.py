@@ -6,6 +6,7 @@ OUT/metrics.json          every cell, what it was measured on, and what was not 
 OUT/comparison.md         the paper's tables with our columns beside theirs
 OUT/TABLE.png             the same as a picture, for every table that has a figure of ours
 OUT/speed-curves.png      of `speed`: Eq. 14 against the minutes of training
+OUT/trade-off.png         of `trade-off`: every run in the plane of privacy and utility, every family a line
 """
 
 from __future__ import annotations
@@ -198,7 +199,7 @@ def _write(request: Request, result: Result, subjects: Sequence[Subject], shops:
         if any(one.origin != "paper" for one in table.figures):
             plots.write(report.picture(table), out / f"{table.name.replace('/', '-')}.png")
     if result.protocol.pictures is not None:
-        for name, picture in result.protocol.pictures(shops, subjects).items():
+        for name, picture in result.protocol.pictures(shops, subjects, result.cells).items():
             plots.write(picture, out / f"{name}.png")
 
 
@@ -219,8 +220,9 @@ def _words(result: Result, request: Request) -> list[str]:
     words += _interval_words(result.cells)
     if any(cell.void for cell in result.cells):
         words.append(
-            "Void: the interval of how far the figure of raw data lies above chance begins at or below 0, so nothing "
-            "follows from what is measured of anonymized data in that column."
+            "Void: the interval of how far the figure of raw data lies above chance does not begin above "
+            f"{100 * Rules.margin:g} points, so nothing follows from what is measured of anonymized data in that "
+            "column. In pictures such figures are hollow."
         )
     reasons = sorted(set(result.missing.values()))
     words += [f"Not run: {reason}." for reason in reasons]

@@ -3,6 +3,10 @@
 Seeds alone say how much a training differs from the next one; with few test items the figure differs much more from one
 choice of them to another. So items are drawn too wherever a measure kept what was said of each (`Reading.outcome`), by
 the bootstrap of audits: seeds and items with repeats, and people with all of their videos where they are known.
+
+The strongest of several attackers is chosen by the test items themselves, so some of what it finds is luck. Its figure,
+and how far that lies from another one, have the interval of the attacker that was chosen. How far it lies above chance
+is asked more strictly, for much follows from it (`Sample.above`).
 """
 
 from __future__ import annotations
@@ -33,6 +37,7 @@ class Answers:
     outcome: Outcome
     factor: float = 1.0
     people: Mapping[str, str] = field(default_factory=dict)  # item → who is in it
+    sober: np.ndarray | None = None  # (B,) of the best of several: what is left without luck in every draw
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +49,11 @@ class Interval:
 
 @dataclass(frozen=True)
 class Sample:
-    """The answers of all seeds on the same items. They are drawn once, and figures on the same items draw alike."""
+    """The answers of all seeds on the same items. They are drawn once, and figures on the same items draw alike.
+
+    How often each draw takes each item is not kept: an evaluation has hundreds of samples, and each would hold as many
+    numbers as items times draws. Whoever needs them draws them again, and gets the same.
+    """
 
     answers: tuple[Answers, ...]
 
@@ -57,22 +66,31 @@ class Sample:
         return self.answers[0].factor
 
     @cached_property
-    def draws(self) -> Draws:
-        from videoveil.audit.draws import Draws
-
-        return Draws(Rules(), people=self.answers[0].people)
-
-    @cached_property
     def drawn(self) -> Drawn:
         """As shares."""
         from videoveil.audit.draws import draw
 
-        return draw([one.outcome for one in self.answers], self.draws)[0]
+        return draw([one.outcome for one in self.answers], _draws(self.answers[0].people))[0]
 
     def interval(self, value: float, drawn: np.ndarray) -> tuple[float, float] | None:
         """Of `value` by its draws; None where too few choices of items define it."""
-        found = self.draws.interval(value, drawn)
+        found = _draws().interval(value, drawn)
         return None if found.low is None or found.high is None else (found.low, found.high)
+
+    def above(self) -> tuple[float, float] | None:
+        """Of how far the figure lies above chance, in its unit; None where too few choices of items define it.
+
+        Where the best of several was taken, the luck of the luckiest in every draw is taken off for the lower end.
+        """
+        one = self.drawn
+        value = self.factor * (one.value - one.chance)
+        plain = self.interval(value, self.factor * (one.values - one.chances))
+        sober = [said.sober for said in self.answers if said.sober is not None]
+        if plain is None or len(sober) < len(self.answers):
+            return plain
+        left = np.take_along_axis(np.stack(sober, 1), _draws().seeds(len(sober)), 1).mean(1)
+        strict = self.interval(value, self.factor * left)
+        return None if strict is None else (min(plain[0], strict[0]), plain[1])
 
     def pairs_with(self, other: Sample) -> bool:
         """Whether a draw of one is a draw of the other."""
@@ -87,13 +105,33 @@ def sample(answers: Sequence[Answers | None]) -> Sample | None:
     return Sample(known)
 
 
-def interval(values: Sequence[float], answers: Sequence[Answers | None] = ()) -> Interval | None:
-    """Of the mean of a figure over seeds; none for a single seed, which says nothing about the next one."""
-    return interval_of(values, sample(answers) if len(answers) == len(values) else None)
+def _draws(people: Mapping[str, str] | None = None) -> Draws:
+    from videoveil.audit.draws import Draws
+
+    return Draws(Rules(), people=people or {})
+
+
+def without_luck(attackers: Sequence[Outcome], people: Mapping[str, str]) -> np.ndarray | None:
+    """(B,) how far the best one lies above chance, less what the luckiest one gains in a draw; None: nobody chose.
+
+    To choose the best in every draw again would not do: the best of several is above each of them in draws too, so the
+    lower end would rise with their number, whatever they know.
+    """
+    from videoveil.audit.draws import draw
+
+    if len(attackers) < 2:
+        return None
+    draws, best, gained = _draws(people), -np.inf, []
+    for one in attackers:
+        own = draw([one], draws)[0]
+        above = own.value - own.chance
+        best = max(best, above)
+        gained.append(own.values - own.chances - above)
+    return np.asarray(best - np.fmax.reduce(gained))
 
 
 def interval_of(values: Sequence[float], said: Sample | None) -> Interval | None:
-    """The same, from answers that were put together before."""
+    """Of the mean of a figure over seeds; none for a single seed, which says nothing about the next one."""
     if len(values) < 2:
         return None
     found = None if said is None else over_items_and_seeds(mean(values), said)
@@ -129,6 +167,5 @@ def above_chance(
     if value is None or chance is None:
         return None
     if said is not None and not np.isnan(said.drawn.chance):
-        one = said.drawn
-        return said.interval(said.factor * (one.value - one.chance), said.factor * (one.values - one.chances))
+        return said.above()
     return None if whole is None else (whole[0] - chance, whole[1] - chance)

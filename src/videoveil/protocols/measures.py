@@ -7,8 +7,8 @@ Every measure is a frozen record. On pictures: `Action`, `Attributes`, `FrozenAt
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
@@ -44,6 +44,18 @@ def readings(score: Score, said: Mapping[str, Outcome] | None = None) -> dict[st
 def best_of(said: Mapping[str, Outcome]) -> Outcome:
     """What the attacker said that finds out most."""
     return max(said.values(), key=lambda one: -1.0 if (found := one.measure().value) is None else found)
+
+
+def chosen_from(found: Readings, best: str, others: Iterable[str]) -> dict[str, Reading]:
+    """With what each of the others said beside the best of them, where all of it was kept."""
+    said = [found[name].outcome for name in others]
+    known = tuple(one for one in said if one is not None)
+    return {**found, best: replace(found[best], among=known if len(known) == len(said) else ())}
+
+
+def _attackers(found: Readings) -> dict[str, Reading]:
+    """`cmap` is that of the best attacker, `cmap_KIND` that of each."""
+    return chosen_from(found, "cmap", [name for name in found if name.startswith("cmap_")])
 
 
 def _of_pictures(fitted: FittedPictureAttack, test: Clips) -> dict[str, Reading]:
@@ -129,7 +141,7 @@ class Attributes:
     def about(self, workshop: Workshop, subject: Subject) -> str:
         words = [_stood_in(workshop.scale.stand_in(self.model, workshop.weights))]
         if self.test:
-            words.append(_frames(workshop.scale.frame_stride, workshop.scale.views))
+            words.append(frames_of_each(workshop.scale.frame_stride, workshop.scale.views))
         return ", ".join(word for word in words if word)
 
     def options(self, seed: int) -> dict[str, dict[str, Any]]:
@@ -236,6 +248,9 @@ class FeatureAttributes(OfOneDataset):
     def about(self, workshop: Workshop, subject: Subject) -> str:
         return workshop.encoder_words(subject)
 
+    def complete(self, found: Readings) -> Readings:
+        return _attackers(found)
+
     def run(self, workshop: Workshop, subject: Subject) -> Readings:
         train = workshop.features(self.dataset, subject, "train")
         fitted = attack_on_features(workshop, train, self.kind)
@@ -260,7 +275,10 @@ class FrameAttributes:
         return (self.dataset, self.test)
 
     def about(self, workshop: Workshop, subject: Subject) -> str:
-        return f"{workshop.encoder_words(subject)}, {_frames(0, workshop.scale.static)}"
+        return f"{workshop.encoder_words(subject)}, {frames_of_each(0, workshop.scale.static)}"
+
+    def complete(self, found: Readings) -> Readings:
+        return _attackers(found)
 
     def run(self, workshop: Workshop, subject: Subject) -> Readings:
         from videoveil.tasks.outcomes import AttributeOutcome
@@ -390,6 +408,11 @@ class Gait(OfOneDataset):
     def truth(self, item: Item) -> str | None:
         return item.subject
 
+    def complete(self, found: Readings) -> Readings:
+        for condition in CONDITIONS:
+            found = chosen_from(found, f"top1_{condition}", _of_all_people(found, condition))
+        return found
+
     def run(self, workshop: Workshop, subject: Subject) -> Readings:
         from videoveil.attacks import GaitAttack, GaitConfig
 
@@ -419,14 +442,16 @@ def _walks(found: dict[str, Reading]) -> dict[str, Reading]:
     usual = {f"{name}_{condition}": Reading(None) for name in ("cosine", "top1") for condition in CONDITIONS}
     best: dict[str, Reading] = {"top1": found.get("top1", Reading(None))}
     for condition in CONDITIONS:
-        own = [
-            one
-            for name, one in found.items()
-            if name.endswith(f"_{condition}") and not name.startswith("open")
-        ]
+        own = [found[name] for name in _of_all_people(found, condition)]
         if own:
             best[f"top1_{condition}"] = max(own, key=lambda one: -1.0 if one.value is None else one.value)
     return {**usual, **found, **best}
+
+
+def _of_all_people(found: Readings, condition: str) -> list[str]:
+    """The attackers that look among everybody, by the names of what they find in these walks."""
+    others = ("open", "top1")
+    return [name for name in found if name.endswith(f"_{condition}") and not name.startswith(others)]
 
 
 @dataclass(frozen=True)
@@ -469,7 +494,7 @@ class GenderGap(OfOneDataset):
         return by_gender(fitted, train.with_split("test"))
 
 
-def _frames(stride: int, few: int) -> str:
+def frames_of_each(stride: int, few: int) -> str:
     """Which frames of a test video were looked at, where it was not all of them."""
     if stride == 1:
         return ""

@@ -63,7 +63,7 @@ def finish(workshop: Workshop, subjects: Sequence[Subject], cells: Sequence[Cell
     for block in ENCODERS:
         pixel, latent, note = counted(block)
         for column, value in (("pixel methods", pixel), ("SPLAVU", latent)):
-            found.append(Cell(TABLE.id, block, column, value, None, "counted", (), (value,), note))
+            found.append(Cell(TABLE.id, block, column, value, None, "counted", (), (value,), note, unit="M"))
     return found
 
 

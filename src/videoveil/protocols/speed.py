@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from videoveil import files
 from videoveil.errors import UsageError
-from videoveil.protocols.base import Evaluation, Panel, Reading, Readings, Want, own_table
+from videoveil.protocols.base import Cell, Evaluation, Panel, Reading, Readings, Want, own_table
 from videoveil.protocols.measures import ActionProbe, FeatureAttributes
 from videoveil.protocols.papers import PaperColumn, table
 
@@ -222,7 +222,9 @@ def curve_of(folder: Path) -> list[Moment]:
     ]
 
 
-def pictures(shops: Sequence[Workshop], subjects: Sequence[Subject]) -> dict[str, Figure]:
+def pictures(
+    shops: Sequence[Workshop], subjects: Sequence[Subject], cells: Sequence[Cell]
+) -> dict[str, Figure]:
     """Eq. 14 against the minutes of training, every run a line, means over seeds; raw features are a level."""
     from videoveil.report import plots
 

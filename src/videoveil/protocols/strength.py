@@ -1,8 +1,8 @@
 """Whether anything follows from a column: only if raw data clearly beat chance in it.
 
 An attack that finds nothing in raw data finds nothing in anonymized data either, however little they hide. Its figures
-stay, for the papers' tables have them, and are marked: `Cell.void` says why. As in audits, a row in which the same
-attack does clearly beat chance is not void. What is meant to be kept is held to the same.
+stay, for the papers' tables have them, and are marked: `Cell.void` says why. As in audits, clearly is by their margin,
+and a row in which the same attack does clearly beat chance is not void. What is meant to be kept is held to the same.
 """
 
 from __future__ import annotations
@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from videoveil.protocols.base import RAW, Cell
+from videoveil.audit.rules import Rules
+from videoveil.protocols.base import RAW, SCALES, Cell
 
 ON_RAW = "void: does not clearly beat chance on raw data"
 FOLLOWS = "void: on raw data this does not clearly beat chance, so nothing follows from it here"
@@ -28,12 +29,13 @@ def raw_cells(cells: Sequence[Cell]) -> dict[tuple[str, str, str], Cell]:
 
 
 def beats_chance(cell: Cell) -> bool | None:
-    """Whether the lower end of the interval is above chance; None where no interval tells."""
+    """Whether the lower end of the interval is above chance by the margin; None where no interval tells."""
     if cell.value is None or cell.chance is None:
         return None
-    if cell.value <= cell.chance:
+    margin = Rules.margin * SCALES.get(cell.unit, 1.0)
+    if cell.value - cell.chance <= margin:
         return False
-    return None if cell.above is None else cell.above[0] > 0
+    return None if cell.above is None else cell.above[0] > margin
 
 
 def marked(cells: Sequence[Cell]) -> list[Cell]:

@@ -14,7 +14,7 @@ from videoveil.report.comparison import UNDEFINED, Comparison, Head, Number, Ori
 Ends = tuple[float, float]
 WEAK = "raw data do not clearly beat chance: there is nothing to take away"
 UNSURE = "no interval shows that raw data beat chance; give more seeds"
-NO_ANSWERS = "no interval: what was said of single items is not at hand"
+NO_ANSWERS = "no interval: what was said of single items was not kept, or is of other items with other seeds"
 
 
 def comparisons(
@@ -34,7 +34,9 @@ def comparison(panel: Panel, cells: Sequence[Cell], origins: Sequence[Origin] = 
     ]
     names = {column.name for column in shown}
     ours = [
-        Number(one.row, one.column, one.value, one.data, one.chance, one.interval, _remark(one))
+        Number(
+            one.row, one.column, one.value, one.data, one.chance, one.interval, _remark(one), bool(one.void)
+        )
         for one in cells
         if one.table == table.id and one.column in names
     ]

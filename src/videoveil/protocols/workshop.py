@@ -58,6 +58,7 @@ class Workshop:
     say: Say | None = None
     _datasets: dict[str, Dataset] = field(default_factory=dict, init=False, repr=False)
     _prints: dict[str, str] = field(default_factory=dict, init=False, repr=False)
+    _people: dict[tuple[str, ...], dict[str, str]] = field(default_factory=dict, init=False, repr=False)
     _encoders: dict[str, Encoder] = field(default_factory=dict, init=False, repr=False)
     _hashes: dict[int, str] = field(
         default_factory=dict, init=False, repr=False
@@ -112,9 +113,13 @@ class Workshop:
         return replace(dataset, items=tuple(evenly(dataset.items, limit, per_kind=name in LONG)))
 
     def people(self, names: Sequence[str]) -> dict[str, str]:
-        """Who is in an item, by its id, where a dataset says so: the videos of one person are not independent."""
-        found = (item for name in names for item in self.dataset(name).items)
-        return {item.id: item.subject for item in found if item.subject is not None}
+        """Who is in an item, or which film it was cut from, by its id: these videos are not independent."""
+        from videoveil.audit import checks
+
+        key = tuple(names)
+        if key not in self._people:  # every cell holds it until the end: one for all of them
+            self._people[key] = checks.people(item for name in key for item in self.dataset(name).items)
+        return self._people[key]
 
     def fingerprint(self, name: str, options: Options | None = None) -> str:
         """Changes with the items of a dataset, with all that is said of them, and with their files.

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 Origin = Literal["paper", "real", "twin", "counted"]
 ORIGINS: tuple[Origin, ...] = get_args(Origin)
 OURS: dict[str, str] = {"real": "ours, real data", "twin": "ours, twin", "counted": "ours, counted"}
-NOT_RUN, NOT_PRINTED, UNDEFINED = "not run", "–", "not measurable"
+NOT_RUN, NOT_PRINTED, UNDEFINED, VOID = "not run", "–", "not measurable", "void"
 ARROWS = {"lower": "↓", "higher": "↑"}
 UNITS = {"%": " %", "1": "", "M": " M", "min": " min"}
 DIGITS = {"%": 2, "1": 3, "M": 1, "min": 2}
@@ -47,7 +47,10 @@ class Head:
 
 @dataclass(frozen=True, slots=True)
 class Number:
-    """One number, with what is said of it. `value` None: it was tried and the data do not define it, or not printed."""
+    """One number, with what is said of it. `value` None: it was tried and the data do not define it, or not printed.
+
+    `void`: nothing follows from it, as `note` explains.
+    """
 
     row: str
     head: str
@@ -56,6 +59,7 @@ class Number:
     chance: float | None = None
     interval: tuple[float, float] | None = None
     note: str = ""
+    void: bool = False
 
     def __post_init__(self) -> None:
         if self.origin not in ORIGINS:
@@ -205,7 +209,10 @@ def _text(column: Column, row: str, printed: Sequence[str], notes: _Notes) -> st
 
 
 def picture(part: Comparison) -> Figure:
-    """Every quantity as a line of axes, every origin as axes of its own: no point of a twin lies beside a real one."""
+    """Every quantity as a line of axes, every origin as axes of its own: no point of a twin lies beside a real one.
+
+    Figures from which nothing follows are hollow, and a word says so: who sees the picture alone must not miss it.
+    """
     from matplotlib import rc_context
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
@@ -256,10 +263,15 @@ def _axes(
         drawn = True
         colour = COLOURS[origin]
         if one.interval is not None:
-            axes.hlines(place, *one.interval, color=colour, lw=1.5)
+            axes.hlines(place, *one.interval, color=colour, lw=1.5, ls="dotted" if one.void else "solid")
         if one.chance is not None:
             axes.vlines(one.chance, place - 0.3, place + 0.3, color=INK, lw=1.2)
-        axes.plot(one.value, place, MARKERS[ORIGINS.index(origin)], color=colour, ms=6)
+        axes.plot(one.value, place, MARKERS[ORIGINS.index(origin)], color=colour, ms=6,
+                  mfc="white" if one.void else colour)  # fmt: skip
+        if one.void:
+            right = one.value if one.interval is None else max(one.value, one.interval[1])
+            axes.annotate(VOID, (right, place), (6, 0), textcoords="offset points", va="center", fontsize=7,
+                          alpha=0.6)  # fmt: skip
     if not drawn:
         axes.set_xticks([])
     axes.margins(x=0.12)

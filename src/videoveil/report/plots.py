@@ -14,6 +14,7 @@ import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -49,6 +50,7 @@ FORMATS: dict[str, Any] = {
 }  # what a file of each format would say about when and by what it was made
 DPI = 120
 LEGEND_LETTERS = 75  # of a legend's row
+DOTS = 24  # of every step of a line that names keep clear of
 FEW = 25  # points of a line up to which each is marked
 BARE_NAME = re.compile(r"[a-z][a-z0-9-]*")
 
@@ -125,11 +127,13 @@ def tradeoff(
     *,
     size_label: str = "",
     filled_label: str = "",
+    joins: Sequence[Line] = (),
 ) -> Figure:
     """Points in a plane, every series in its colour and every kind with its marker; levels are values of x.
 
     Sizes, where points have them, are told apart by their logarithm; `size_label` is their unit. Filled points are
-    explained as `filled_label`.
+    explained as `filled_label`; a kind without a name is not. `joins` lead through points of the series whose name they
+    have.
     """
     if not points:
         raise UsageError("a trade-off needs at least one point")
@@ -141,6 +145,8 @@ def tradeoff(
     diameter = _diameters(sizes)
     with _axes(3.7) as (figure, axes):
         _levels(axes, levels, vertical=True)
+        for one in joins:
+            axes.plot(one.x, one.y, color=_colour(series.index(one.name)), lw=1.5, alpha=0.6, zorder=2)
         for point in points:
             colour, marker = _colour(series.index(point.series)), MARKERS[kinds.index(point.kind)]
             for left, low, right, high in _ranges(point):
@@ -156,7 +162,9 @@ def tradeoff(
         axes.margins(0.12)
         _point_legend(axes, series, kinds, filled_label, _size_handles(sizes, diameter, size_label))
         named = [labels.Named(point.label, point.x, point.y, diameter(point.size)) for point in points]
-        labels.place(figure, axes, named, [(box, 1.2) for point in points for box in _ranges(point)])
+        taken = [box for point in points for box in _ranges(point)]
+        taken += [(x, y, x, y) for one in joins for x, y in _dots(one)]
+        labels.place(figure, axes, named, [(box, 1.2) for box in taken])
     return figure
 
 
@@ -355,6 +363,7 @@ def _point_legend(
     markers = [
         Line2D([], [], ls="", marker=marker, ms=8, mew=2, mfc="none", mec=INK, label=name)
         for marker, name in zip(MARKERS, kinds)
+        if name
     ]
     if filled:
         markers.append(Line2D([], [], ls="", marker=MARKERS[0], ms=8, mew=2, mfc=INK, mec=INK, label=filled))
@@ -369,6 +378,13 @@ def _ranges(point: Point) -> list[tuple[float, float, float, float]]:
     if point.left is not None and point.right is not None and point.left != point.right:
         found.append((point.left, point.y, point.right, point.y))
     return found
+
+
+def _dots(line: Line) -> list[tuple[float, float]]:
+    """Places along a line, close enough for names to keep clear of it wherever it leads."""
+    steps = pairwise(zip(line.x, line.y))
+    shares = [place / DOTS for place in range(DOTS + 1)]
+    return [(x + s * (x2 - x), y + s * (y2 - y)) for (x, y), (x2, y2) in steps for s in shares]
 
 
 def _diameters(sizes: Sequence[float]) -> Callable[[float | None], float]:
