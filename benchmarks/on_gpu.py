@@ -6,11 +6,10 @@ First the study on twins by itself, so that its clock means something (`pixel_st
 and anomalies of STUDIED). When it is done, or after the minutes that it has alone, rows on real clips
 (`real_pixels.py`: of LACKING what docs/data/pixels-real.json has no figure for, with `--again` also LEARNT from the
 beginning; then HELD on three seeds), and last the rest of the study (all rows, then drawing frames again). Processes
-compute at the same time through
-NVIDIA's MPS where its daemon is there. FILE, or else OUT/gathered.tgz, is written anew every twenty seconds and holds
-what is small and worth keeping: results, what was said of every test item, logs, the frontier and the strips of the
-theatre; never a video, a photograph or weights. When the minutes are over everything is stopped. The same call goes on
-from what is in OUT; an unpacked archive has no weights, and can only be shown:
+compute at the same time through NVIDIA's MPS where its daemon is there. FILE, or else OUT/gathered.tgz, is written anew
+every twenty seconds and holds what is small and worth keeping: results, what was said of every test item, logs, the
+frontier and the strips of the theatre; never a video, a photograph or weights. When the minutes are over everything is
+stopped. The same call goes on from what is in OUT; an unpacked archive has no weights, and can only be shown:
 
     python benchmarks/real_pixels.py DATA OUT/real --show
     python scripts/results.py --add pixels-real OUT/real/results.json
@@ -68,6 +67,7 @@ LACKING = (  # on real clips, in stored results
     "weak blur",
     "blacken faces",
     "blacken faces, then veil-pixel",
+    "blacken faces, then veil-unet",
     "blacken",
     "strong blur",
     "downsample 2×",

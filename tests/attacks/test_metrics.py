@@ -60,6 +60,14 @@ def test_a_constant_predictor_scores_the_positive_rate() -> None:
     assert found.chance == pytest.approx(found.cmap)
 
 
+def test_a_predictor_that_knows_nothing_but_is_never_twice_the_same_scores_it_too() -> None:
+    """Ties do not decide it: whoever adds noise gets the positive rate as well, up to luck."""
+    dice = np.random.default_rng(5)
+    truth = np.stack([np.arange(8000) < 8000 * rate for rate in VISPR_TEST_RATES], 1).astype(float)
+    found = attribute_report(truth, 0.3 + 0.1 * dice.standard_normal(truth.shape))
+    assert found.cmap == pytest.approx(0.248, abs=0.01)
+
+
 def test_attribute_report_is_the_mean_over_attributes_of_scikit_learns() -> None:
     rng = np.random.default_rng(0)
     truth, scores = (rng.random((200, 4)) < 0.4).astype(float), rng.random((200, 4))
