@@ -319,8 +319,7 @@ def _width(stage: StageConfig, name: str, scale: Scale) -> StageConfig:
     return stage
 
 
-# RMS(x − f_A(x)) ends between .2 and .31 at these sizes: of the published .3, .5, .7 and .9 the last three never bind,
-# and gave one f_A to the bit; .15 is a leash that is felt
+# of the published .3, .5, .7 and .9 the last three never bind at these sizes, and gave one f_A to the bit; .15 is felt
 BOUNDS = (0.15, 0.3, 0.5)
 UNFELT = (0.7, 0.9)  # run only where they are named
 FAST = Rates(anonymizer=3e-4, utility=3e-4, budget=3e-4)  # fewer steps than published, so larger ones

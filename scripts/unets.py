@@ -108,7 +108,13 @@ def penalty_unet(scale: Scale) -> PixelRecipe:
     """Utility: the penalty's game at the width of a UNet that runs everywhere; what it gives out is still a picture."""
     recipe = replace(scaled(penalty(BOUND), scale, rates=FAST), stages=(UNet(width=WIDTH),))
     # as the weights that come with the package were made
-    return recipe.changed("settings.utility.dropout", 0.0).changed("settings.utility.sampler", "random")
+    for setting, value in {
+        "utility.dropout": 0.0,
+        "utility.sampler": "random",
+        "budget.augment": "tclr",
+    }.items():
+        recipe = recipe.changed(f"settings.{setting}", value)
+    return recipe
 
 
 RECIPES: dict[str, Callable[[Scale], PixelRecipe]] = {"veil-unet": veil_unet, "penalty-unet": penalty_unet}

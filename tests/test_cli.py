@@ -62,7 +62,10 @@ SURFACE = {
         "--memory-mb --model --port --proxy --queue --requests-per-minute --threads --tokens "
         "--uploads-per-minute"
     ),
-    "train": "recipe --data --device --encoder --features --json --option --out --seed --set --split --weights",
+    "train": (
+        "recipe --beside --data --device --encoder --features --json --option --out --seed --set --split "
+        "--weights"
+    ),
     "train-task": (
         "task --anonymizer --cut --data --dataset --device --eight-bit --features --json --option --out "
         "--preset --seed --set --split"

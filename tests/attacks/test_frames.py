@@ -501,3 +501,5 @@ def test_the_published_attacker_is_the_papers() -> None:
     config = published()
     assert (config.networks, config.size, config.batch, config.epochs) == (("resnet.50",), 224, 32, 100)
     assert (config.optimizer, config.learning_rate, config.factor) == ("adam", 1e-3, 0.2)
+    # every image once in an epoch, and in tests the crop of that paper
+    assert (config.per_video, config.test, config.patience) == (1, "ted-spad-test", 0)

@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from PIL import Image
 
 from tests.commands.run import inside
 from videoveil.anonymizers import Attention, LatentAnonymizer
@@ -97,6 +98,49 @@ def test_a_supervised_baseline_learns_from_the_attributes_of_videos(
     ]
 
 
+def test_attention_is_shown_beside_a_run_whose_budget_net_was_taught_otherwise(
+    tmp_path: Path, twin: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    nets = {"settings.budget.members": '["resnet.18"]', "settings.epochs": "1", "settings.keep_every": "0"}
+    told = {**nets, "settings.budget.source": "video"}
+
+    def train(recipe: str, *more: str | Path, code: int = 0, out: str = "", **changes: str) -> str:
+        run = tmp_path / (out or recipe)
+        data = ["--data", f"vphmdb:{twin}", "--device", "cpu"]
+        return inside(capsys, "train", recipe, *data, "--out", run, *small(**changes), *more, code=code)
+
+    train("spact", **nets)
+    assert not (tmp_path / "spact" / "pictures" / "attention.png").exists()
+    train("vita", "--beside", tmp_path / "spact", **told)
+    shown = tmp_path / "vita" / "pictures" / "attention.png"
+    with Image.open(shown) as picture:
+        assert picture.size[0] > 8 * 32
+    train("spact", "--beside", tmp_path / "vita", **nets)  # a finished run is only pictured again
+    assert (tmp_path / "spact" / "pictures" / "attention.png").read_bytes() == shown.read_bytes()
+
+    layers = {**told, "settings.budget.members": '["mobilenet.v1-0.25"]'}
+    for recipe, changes, beside, says in (
+        ("spact", nets, tmp_path / "spact", "these learn alike"),
+        ("spact", nets, tmp_path / "none", "none: not a finished pixel run"),
+        ("vita", layers, tmp_path / "spact", "0 layers are called 'layer3'"),
+        ("noisy-features", {}, tmp_path / "spact", "noisy-features: has no budget net that looks at frames"),
+    ):
+        own = {} if recipe == "noisy-features" else changes
+        words = small(**own) if own else ["--set", "settings.size=32"]
+        data = [
+            "--data",
+            f"vphmdb:{twin}",
+            "--device",
+            "cpu",
+            "--out",
+            tmp_path / "other",
+            "--beside",
+            beside,
+        ]
+        assert says in inside(capsys, "train", recipe, *data, *words, code=2), says
+        assert not (tmp_path / "other").exists()  # said before anything is trained
+
+
 def test_a_latent_anonymizer_is_trained_from_videos_and_applied_to_a_store_of_the_same_encoder(
     tmp_path: Path, twin: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -140,6 +184,7 @@ def test_wrong_input_to_a_training_is_one_message_and_exit_code_2(
         (["splavu-actions", "--data", data, "--encoder", "resnet.18"], "takes single frames"),
         (["veil", "--features", "store", "--set", "epochs=2"], "--set is for those of pixels"),
         (["veil", "--features", "store", "--weights", "random"], "go with the videos of --data"),
+        (["veil", "--features", "store", "--beside", "run"], "--beside is for those of pixels"),
         (["spact", "--data", data, "--data", data], "videos were given before"),
         (["spact-released", "--data", data], "its budget nets look at images; give a dataset of images"),
         (["spact", "--data", data, "--set", "settings.epoch=2"], "no setting 'settings.epoch'"),

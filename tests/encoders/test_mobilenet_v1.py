@@ -5,6 +5,7 @@ import itertools
 import pytest
 import torch
 
+from videoveil.encoders import info
 from videoveil.encoders.mobilenet_v1 import MobileNetV1, channels
 
 from .helpers import close, moving, parameters, small
@@ -29,6 +30,12 @@ def test_parameters_follow_the_width_multiplier(multiplier: float) -> None:
 
 def test_channels_never_fall_below_eight() -> None:
     assert channels(32, 0.1) == 8
+
+
+@pytest.mark.parametrize("multiplier", [1.0, 0.75, 0.6, 0.5, 0.25])
+def test_widths_that_the_pixel_papers_name_are_registered(multiplier: float) -> None:
+    found = info(f"mobilenet.v1-{multiplier}")
+    assert (found.parameters, found.width) == (counted(multiplier, 1000), int(1024 * multiplier))
 
 
 @torch.inference_mode()

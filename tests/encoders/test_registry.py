@@ -136,6 +136,11 @@ def test_described_parameter_counts_are_the_published_ones() -> None:
     assert counted["tiny"] <= 2_000_000
 
 
+def test_the_readme_counts_all_of_them() -> None:
+    readme = (Path(__file__).parents[2] / "README.md").read_text("utf-8")
+    assert f"| {len(names())} encoders with parameters" in readme
+
+
 def test_names_can_be_written_without_separators_and_stay_unique() -> None:
     assert registry.resolve("r3d18") == registry.resolve("R3D_18") == "r3d.18"
     assert registry.resolve("i3d-resnet50") == "i3d.resnet50"

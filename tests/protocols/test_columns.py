@@ -11,6 +11,7 @@ from videoveil.protocols.measures import (
     Detection,
     FeatureAttributes,
     FrameAttributes,
+    PixelAttributes,
 )
 from videoveil.protocols.registry import protocol
 
@@ -73,6 +74,19 @@ def test_features_are_extracted_as_ted_spad_does_it_in_its_own_tables_alone() ->
     assert asked == {"ted-spad"}
     assert Anomaly("ucf-crime").clips == "all"
     assert repr(Anomaly("ucf-crime")) == "Anomaly(dataset='ucf-crime')"  # cells are remembered by it
+
+
+def test_leakage_is_looked_for_in_pictures_cut_as_in_ted_spads_tests_and_elsewhere_as_the_encoder_asks() -> (
+    None
+):
+    for panel in protocol("feature-leakage").panels:
+        measures = {want.measure for want in panel.wants.values()}
+        assert measures == {PixelAttributes("mlp5")}
+    for name in ("five-tasks", "gait"):
+        asked = {want.measure for panel in protocol(name).panels for want in panel.wants.values()}
+        assert {m for m in asked if isinstance(m, FeatureAttributes)} == {FeatureAttributes("mlp2")}
+    assert (PixelAttributes.clips, FeatureAttributes.clips) == ("ted-spad", "all")
+    assert repr(FeatureAttributes()) == "FeatureAttributes(kind='mlp2', dataset='vispr')"
 
 
 def test_frames_of_pa_hmdb51_are_judged_by_the_papers_own_rule() -> None:

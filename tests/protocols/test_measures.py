@@ -12,11 +12,21 @@ from tests.protocols.conftest import Twin
 from videoveil.attacks import GaitAttack, GaitConfig
 from videoveil.data.records import Dataset
 from videoveil.protocols.base import Reading
-from videoveil.protocols.measures import CONDITIONS, Attributes, FeatureAttributes, FrameAttributes, Gait
+from videoveil.protocols.measures import (
+    CONDITIONS,
+    Action,
+    Attributes,
+    FeatureAttributes,
+    FrameAttributes,
+    Gait,
+    PixelAttributes,
+)
 from videoveil.protocols.registry import protocol
 from videoveil.protocols.scales import PAPER, SMALL, TINY
-from videoveil.protocols.subjects import raw
+from videoveil.protocols.subjects import Subject, raw
 from videoveil.protocols.workshop import Workshop
+from videoveil.tasks.action.network import ActionNetwork
+from videoveil.tasks.base import Features
 from videoveil.tasks.outcomes import MeanOutcome
 
 
@@ -36,6 +46,56 @@ def test_every_labelled_frame_of_pa_hmdb51_is_scored_at_the_papers_size(tmp_path
         == "tiny instead of resnet.50, 5 frames of every video"
     )
     assert FrameAttributes().about(published, raw()) == "features of tiny, 10 frames of every video"
+
+
+def test_images_are_seen_once_in_an_epoch_of_the_papers_size_and_cut_as_their_paper_cuts_them(
+    tmp_path: Path,
+) -> None:
+    published = Workshop(tmp_path, {}, PAPER)
+    for size, test in ((112, "spact-test-image"), (224, "ted-spad-test")):
+        for measure in (Attributes(size=size), Attributes(size=size, test="pa-hmdb51")):
+            config = measure._task(published).config
+            assert (config.per_video, config.test, config.size) == (1, test, size)
+    assert Attributes("vphmdb", size=224)._task(published).config.per_video == 4  # frames of videos
+
+
+class Asked(Exception):
+    """Ends a measurement when what was to be seen is known."""
+
+
+def test_leakage_of_ted_spad_is_measured_on_features_of_its_test_crop(
+    shop: Workshop, twin: Twin, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = replace(shop, out=tmp_path, roots={"vispr": twin("vispr")})
+    found = []
+
+    def end(workshop: Workshop, train: Features, kind: str) -> None:
+        found.append((train.store.recipe.crop, train.store.recipe.stride))
+        raise Asked
+
+    monkeypatch.setattr("videoveil.protocols.measures.attack_on_features", end)
+    for measure in (PixelAttributes("mlp5"), FeatureAttributes("mlp5")):
+        with pytest.raises(Asked):
+            measure.run(own, raw())
+    assert found == [("ted-spad", 2), ("short-edge", 1)]
+
+
+def test_a_network_on_raw_videos_learns_as_long_as_published_for_them(
+    shop: Workshop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    epochs = []
+
+    def end(task: ActionNetwork, *_: object, **__: object) -> None:
+        epochs.append(task.config.epochs)
+        raise Asked
+
+    monkeypatch.setattr(ActionNetwork, "fit", end)
+    own = replace(shop, out=tmp_path, scale=PAPER)
+    for subject in (raw(), Subject("SPAct", identity="x")):
+        for size in (224, 112):
+            with pytest.raises(Asked):
+                Action("hmdb51", "i3d.resnet50", size).run(own, subject)
+    assert epochs == [100, 150, 50, 150]
 
 
 def test_a_stride_looks_at_every_so_many_frames(shop: Workshop, twin: Twin, tmp_path: Path) -> None:

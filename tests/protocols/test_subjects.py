@@ -9,7 +9,8 @@ import pytest
 from videoveil.anonymizers import Noise, NoiseKey, latent
 from videoveil.anonymizers.obfuscate import Fixed
 from videoveil.errors import UsageError
-from videoveil.protocols.subjects import baseline, from_run, row_of, split_row
+from videoveil.protocols.covering import PeoplePainter
+from videoveil.protocols.subjects import COVERED, baseline, from_run, row_of, split_row
 from videoveil.recipes import pixel_names, pixel_recipe, recipe, recipe_names
 from videoveil.recipes.runs import note
 
@@ -110,11 +111,17 @@ def test_with_a_detector_people_are_covered_and_the_cell_says_where_they_were_lo
     import torch
 
     made = baseline("Blackening", Fixed(np.array([[2, 2, 6, 6, 1]], dtype=np.float32)))
-    assert made.pixels is not None
+    assert isinstance(made.paint, PeoplePainter)
+    assert "in whole frames, in photographs with a short side of 512" in made.about()
+    assert made.pixels is not None  # of features, whose pictures are covered as the encoder gets them
     shown = made.pixels.transform(torch.ones(1, 3, 2, 8, 8))
     assert shown[0, :, 0, 3, 3].tolist() == [0, 0, 0]
     assert shown[0, :, 0, 0, 0].tolist() == [1, 1, 1]
-    assert "not in whole frames" in made.about()
+    on_features = made.about(on_features=True)
+    assert "not in whole frames" in on_features
+    assert "a kernel of so many pixels is larger against the picture" in on_features
+    assert baseline("Down-2x").about(on_features=True) == ""
+    assert len({baseline(row, Fixed(np.zeros((0, 5), np.float32))).identity for row in COVERED}) == 3
 
 
 def test_a_damaged_run_is_named(latent_run: Path, tmp_path: Path) -> None:

@@ -218,7 +218,7 @@ def test_attention_is_compared_between_a_taught_and_an_untaught_budget_net(
     one, two = picture_run(run, clip, beside=taught)[-1], picture_run(taught, clip, beside=run)[-1]
     assert (one, two) == (run / PICTURES / "attention.png", taught / PICTURES / "attention.png")
     assert one.read_bytes() == two.read_bytes()  # whichever comes first
-    with pytest.raises(UsageError, match="these two learn alike"):
+    with pytest.raises(UsageError, match="these learn alike"):
         picture_run(run, clip, beside=run)
     (net,) = budget_nets(taught)
     frames = torch.rand(2, 1, 3, 32, 32, generator=torch.Generator().manual_seed(0))

@@ -88,7 +88,7 @@ def test_a_recipe_of_before_a_setting_was_known_is_one_with_its_default() -> Non
         (("settings", "epochs"), 2.5, r"MinimaxSettings epochs=2\.5: must be a whole number"),
         (("settings", "epochs"), True, "must be a whole number"),
         (("settings", "w_budget"), "much", "w_budget='much': must be a number"),
-        (("settings", "one_pass"), 1, "one_pass=1: must be true or false"),
+        (("settings", "one_pass"), 1, "one_pass=1: must be true or false or nothing"),
         (("settings", "budget", "members"), "resnet.50", r"members='resnet\.50': must be a list"),
         (("settings", "budget", "kind"), "pair", "kind='pair': must be one of 'pairs', 'rotation'"),
         (("settings", "rates"), 1e-4, "rates=0.0001: must be a mapping of settings"),
@@ -271,6 +271,8 @@ def test_ted_spad_has_the_published_numbers() -> None:
     assert (own.utility.frames, own.utility.stride, own.utility.negative) == (16, 2, 0)
     assert_fine_tuned(own)
     assert own.start.budget_epochs == 400
+    assert own.budget is not None
+    assert own.budget.augment == "tclr-image"  # f_B's frames cut as the clips are
 
 
 def assert_fine_tuned(own: MinimaxSettings) -> None:
@@ -279,6 +281,7 @@ def assert_fine_tuned(own: MinimaxSettings) -> None:
     start = own.start
     assert (start.utility_epochs, start.utility_rate, start.utility_freeze_norm) == (100, 1e-4, True)
     assert (start.utility_warmup, start.utility_cosine, start.rate) == (5, True, 1e-3)
+    assert start.utility_batch == 16
 
 
 def test_clips_are_placed_as_each_code_base_places_them() -> None:
@@ -303,7 +306,7 @@ def test_the_penalty_paper_has_the_published_numbers() -> None:
     assert own.rates == Rates(anonymizer=0.4e-4, utility=1e-4, budget=1e-4)
     assert (own.size, own.epochs, own.batch, own.privacy_batch) == (224, 100, 8, 8)
     assert own.budget is not None
-    assert own.budget.pair == "gap:4"
+    assert (own.budget.pair, own.budget.augment) == ("gap:4", "tclr-image")
     assert own.utility.temporal == "none"
     assert_fine_tuned(own)
     assert [penalty(b).settings.penalty for b in (0.5, 0.7, 0.9)] == [
@@ -315,7 +318,8 @@ def test_the_penalty_paper_has_the_published_numbers() -> None:
 def test_the_supervised_baselines_have_the_published_turns_and_rates() -> None:
     ours = vita().settings
     assert ours.budget is not None
-    assert (ours.budget.kind, ours.budget.source, ours.rates.budget) == ("labels", "images", 0.5e-4)
+    assert (ours.budget.kind, ours.budget.source) == ("labels", "images")
+    assert ours.rates == spact().settings.rates == Rates(anonymizer=1e-4, utility=1e-4, budget=1e-4)
     grl, kbeam, entropy = (make().settings for make in (vita_grl, vita_kbeam, vita_entropy))
     for own, budget_rate in ((grl, 1e-2), (kbeam, 1e-2), (entropy, 1e-4)):
         assert own.rates == Rates(anonymizer=1e-4, utility=1e-5, budget=budget_rate)
@@ -327,7 +331,7 @@ def test_the_supervised_baselines_have_the_published_turns_and_rates() -> None:
         ("restore", 30, "utility", 0.85),
     ]
     assert kbeam.budget is not None
-    assert len(kbeam.budget.members) == 4
+    assert kbeam.budget.members == ("mobilenet.v1-0.6",) * 4
     assert [p.turn for p in entropy.phases] == ["anonymizer", "restore", "budget"]
     assert (entropy.phases[1].reach, entropy.phases[2].steps, entropy.w_budget) == (0.70, 5, 0.5)
     assert entropy.budget is not None
@@ -336,6 +340,19 @@ def test_the_supervised_baselines_have_the_published_turns_and_rates() -> None:
     assert again is not None
     assert (again.restart, again.restart_steps) == (10, 200)
     assert all(make().approximation for make in (vita_grl, vita_kbeam, vita_entropy, vita_restarting))
+    assert "validation" not in vita_grl().approximation  # nothing there waits for actions
+    for make in (vita_kbeam, vita_entropy, vita_restarting):
+        assert "on the training batches of that phase, not on validation" in make().approximation
+
+
+def test_images_go_through_f_a_for_themselves_and_frames_of_videos_with_the_clips() -> None:
+    apart = {name for name in PIXEL if not pixel_recipe(name).settings.together}
+    assert apart == {name for name in PIXEL if pixel_recipe(name).wants_images}
+    assert {"spact-released", "vita", "vita-grl", "vita-kbeam", "vita-entropy", "vita-restarting"} == apart
+    assert vita().with_text("settings.one_pass", "true").settings.together
+    assert vita().with_text("settings.budget.source", "video").settings.together
+    assert not spact().with_text("settings.one_pass", "false").settings.together
+    assert spact().changed("settings.budget", None).settings.together
 
 
 # --- names --------------------------------------------------------------------------------------------------

@@ -20,7 +20,15 @@ from PIL import Image
 
 from tests.media.make import encode
 from tests.training.minimax_world import LATER, QUICK, loop, state, videos
-from videoveil.anonymizers.pixel import Grey, LowResolution, PixelAnonymizer, PixelConfig, UNet, pixel
+from videoveil.anonymizers.pixel import (
+    Grey,
+    LowResolution,
+    PixelAnonymizer,
+    PixelConfig,
+    UNet,
+    UNetPP,
+    pixel,
+)
 from videoveil.data.records import Dataset, Item
 from videoveil.encoders import create, save
 from videoveil.errors import AnnotationError, BadItems, CheckpointError, NoHeadway, UsageError
@@ -201,6 +209,91 @@ def test_budget_nets_of_a_run_start_from_a_file(films: Clips, tmp_path: Path) ->
     with pytest.raises(CheckpointError, match="nowhere"):
         fit_pixel(recipe.with_text("settings.budget.weights", "nowhere.safetensors"), films, tmp_path / "no")
     assert not (tmp_path / "no").exists()
+
+
+class Killed(Exception):
+    pass
+
+
+def killed(*_: Any) -> None:
+    raise Killed
+
+
+def test_the_encoder_of_a_unetpp_starts_from_a_file_before_it_learns_the_identity(
+    films: Clips, tmp_path: Path
+) -> None:
+    learnt, path = create("resnet.18", weights="random", seed=9, classes=0), tmp_path / "learnt.safetensors"
+    save(learnt, path, {})
+    start = replace(QUICK.start, utility_epochs=0, budget_epochs=0)
+    own = quick(stages=(UNetPP(),), budget=None, phases=(Phase("utility"),), epochs=1, start=start)
+    own = own.with_text("settings.start.anonymizer_weights", str(path))  # nobody teaches f_A
+    made = fit_pixel(own, films, tmp_path / "run", device="cpu")
+    state = made.anonymizer.stages[0].encoder.state_dict()
+    assert all(torch.equal(value, state[key]) for key, value in learnt.network.state_dict().items())
+
+    taught = own.changed("settings.start.identity_epochs", 1)
+    plain = taught.changed("settings.start.anonymizer_weights", "")
+    with pytest.raises(Killed):
+        fit_pixel(taught, films, tmp_path / "cut", device="cpu", progress=killed)
+    whole = fit_pixel(taught, films, tmp_path / "whole", device="cpu")
+    other = fit_pixel(plain, films, tmp_path / "plain", device="cpu")
+    path.unlink()  # what f_A started from is not needed again
+    cut = fit_pixel(taught, films, tmp_path / "cut", device="cpu")
+    assert cut.anonymizer.content_hash() == whole.anonymizer.content_hash()
+    assert len({one.anonymizer.content_hash() for one in (made, whole, other)}) == 3
+
+
+def test_weights_for_an_encoder_that_f_a_has_not_are_refused(films: Clips, tmp_path: Path) -> None:
+    recipe = quick().with_text("settings.start.anonymizer_weights", "w.safetensors")
+    said = r"quick: settings\.start\.anonymizer_weights=w\.safetensors are for .* among its stages \(unet\)"
+    with pytest.raises(UsageError, match=said):
+        fit_pixel(recipe, films, tmp_path / "run", device="cpu")
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize("source", ["video", "images"])
+def test_a_run_of_before_images_had_passes_of_their_own_is_found_only_where_that_changes_nothing(
+    source: Any, straight: tuple[Made, Path], films: Clips, pictures: Clips, tmp_path: Path
+) -> None:
+    if source == "video":
+        made, folder = straight
+        recipe, given = quick(), {"seed": 3}
+    else:
+        recipe = quick(budget=replace(QUICK.budget, source="images"), epochs=1)  # type: ignore[type-var]
+        folder, given = tmp_path / "images", {"images": pictures}
+        made = fit_pixel(recipe, films, folder, device="cpu", **given)
+    older = tmp_path / "older"
+    shutil.copytree(folder, older)
+    run = json.loads((older / "run.json").read_text())
+    assert run["recipe"]["settings"]["one_pass"] is None
+    run["recipe"]["settings"]["one_pass"] = True
+    (older / "run.json").write_text(json.dumps(run))
+
+    def again(asked: PixelRecipe, where: Path) -> str:
+        return fit_pixel(asked, films, where, device="cpu", **given).anonymizer.content_hash()
+
+    told = recipe.with_text("settings.one_pass", "true")
+    assert again(told, older) == made.anonymizer.content_hash()
+    if source == "video":
+        assert again(recipe, older) == again(told, folder) == made.anonymizer.content_hash()
+    else:
+        for asked, where in ((recipe, older), (told, folder)):
+            with pytest.raises(UsageError, match="holds a run with other recipe"):
+                again(asked, where)
+
+
+def test_a_run_whose_f_t_began_with_a_temporal_term_is_not_taken_for_one_of_actions(
+    films: Clips, tmp_path: Path
+) -> None:
+    recipe = quick(utility=replace(QUICK.utility, temporal="triplet"), epochs=1)
+    made = fit_pixel(recipe, films, tmp_path, device="cpu")
+    path = tmp_path / "run.json"
+    run = json.loads(path.read_text())
+    assert fit_pixel(recipe, films, tmp_path).anonymizer.content_hash() == made.anonymizer.content_hash()
+    assert run.pop("utility_start") == "actions"
+    path.write_text(json.dumps(run))
+    with pytest.raises(UsageError, match="holds a run with other utility_start"):
+        fit_pixel(recipe, films, tmp_path, device="cpu")
 
 
 def test_videos_that_are_too_short_for_a_published_rule_are_left_out_of_a_run(

@@ -109,7 +109,8 @@ def kept(run: Path, recipe: PixelRecipe, count: int) -> list[str]:
 
 def test_the_penalty_unet_is_trained_as_the_one_that_was_measured() -> None:
     own = unets.recipe_of("penalty-unet", 1, None).settings
-    assert (own.utility.sampler, own.utility.dropout) == ("random", 0.0)
+    assert own.budget is not None
+    assert (own.utility.sampler, own.utility.dropout, own.budget.augment) == ("random", 0.0, "tclr")
     assert own.start == unets.SCALE.start
 
 

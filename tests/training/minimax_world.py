@@ -37,7 +37,14 @@ ATTRIBUTES = ("tall", "old")
 LATER = {  # settings that earlier versions did not know, by record
     "utility": ("sampler", "dropout"),
     "budget": ("weights",),
-    "start": ("utility_rate", "utility_warmup", "utility_cosine", "utility_freeze_norm"),
+    "start": (
+        "anonymizer_weights",
+        "utility_batch",
+        "utility_rate",
+        "utility_warmup",
+        "utility_cosine",
+        "utility_freeze_norm",
+    ),
 }
 
 

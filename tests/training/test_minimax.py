@@ -172,6 +172,79 @@ def steps_and_rates(dataset: Dataset, own: MinimaxSettings) -> list[tuple[str, f
     return [(record["act"], *one) for record, one in zip(history, found, strict=True)]
 
 
+TRIPLET = Utility(encoder="tiny", frames=8, stride=1, temporal="triplet", w_temporal=5.0)
+
+
+def test_f_t_learns_actions_of_single_clips_before_the_game_whatever_the_game_asks(dataset: Dataset) -> None:
+    """The same start with and without a temporal term, in batches of its own, until the game begins."""
+    start = Start(identity_epochs=0, utility_epochs=2, utility_batch=2, budget_epochs=1, rate=1e-3)
+    states, shapes = [], []
+    for utility in (TRIPLET, replace(TRIPLET, temporal="none")):
+        made = loop(dataset, settings(epochs=1, utility=utility, start=start))
+        seen: list[tuple[str, tuple[int, ...]]] = []
+        kept: dict[str, torch.Tensor] = {}
+        made.set_up()
+        take = made.step.take
+
+        def watch(turn: Any, batch: Any, made: Any = made, seen: Any = seen, take: Any = take) -> Any:
+            seen.append((turn, tuple(batch.clips.shape[:2])))
+            return take(turn, batch)
+
+        def keep(done: int, total: int, value: float, made: Any = made, kept: Any = kept) -> None:
+            assert total == 2 * 3 + 2 + 2
+            if done == 6:
+                state = made.utility.state_dict()
+                kept |= {k: v.clone() for k, v in state.items() if not k.startswith("embed")}
+
+        made.set_up = lambda made=made, watch=watch: setattr(made.step, "take", watch)  # type: ignore[method-assign]
+        made.progress = keep
+        history = made.run()
+        assert [record["act"] for record in history] == ["utility start"] * 2 + ["budget start", "minimax"]
+        states.append(kept)
+        shapes.append(seen)
+    assert all(torch.equal(states[0][name], states[1][name]) for name in states[1])
+    assert shapes[0][:6] == shapes[1][:6] == [("utility", (2, 1))] * 6
+    assert [shape for _, shape in shapes[0][6:]] == [(3, 3)] * 4
+    assert [shape for _, shape in shapes[1][6:]] == [(3, 1)] * 4
+
+
+def test_the_start_before_a_game_of_triplets_is_gone_on_with(dataset: Dataset, tmp_path: Path) -> None:
+    own = settings(epochs=1, utility=TRIPLET, start=replace(TUNED, utility_freeze_norm=False))
+    require_the_same_after_a_kill(dataset, own, tmp_path, after=2)
+
+
+def test_f_t_forgets_the_moments_of_another_loss(dataset: Dataset) -> None:
+    found = steps_and_rates(dataset, settings(epochs=1, utility=TRIPLET))
+    assert [(act, steps) for act, _, steps in found] == [
+        ("utility start", 2),
+        ("budget start", 2),
+        ("minimax", 1),
+    ]
+
+
+def test_a_start_that_learnt_a_temporal_term_too_is_not_gone_on_with(
+    dataset: Dataset, tmp_path: Path
+) -> None:
+    own = settings(epochs=1, utility=TRIPLET)
+    loop(dataset, own, tmp_path).run()
+    tensors, facts = checkpoints.read(tmp_path / CHECKPOINT, minimax.FORMAT)
+    assert facts["identity"].pop("utility_start") == "actions"
+    checkpoints.write(tmp_path / CHECKPOINT, minimax.FORMAT, tensors, facts)
+    with pytest.raises(CheckpointError, match="with other utility_start;"):
+        loop(dataset, own, tmp_path).run()
+
+
+def test_videos_too_short_for_triplets_still_teach_f_t_their_action(dataset: Dataset) -> None:
+    made = loop(dataset, settings(utility=replace(TRIPLET, negative=52)))
+    assert made.batches.videos.short
+    first = made._batches_of(acts(made.settings)[0])
+    assert first is made._batches_of(acts(made.settings)[0]) is not made.batches
+    assert len(first.videos.samples) == 6
+    assert first.privacy is None
+    plain = loop(dataset, settings())
+    assert plain._batches_of(acts(plain.settings)[0]) is plain.batches
+
+
 def test_a_rate_that_moves_within_the_start_takes_no_moments_away(dataset: Dataset) -> None:
     own = settings(start=TUNED, utility=LEARNT, epochs=1)
     found = steps_and_rates(dataset, own)
@@ -275,6 +348,30 @@ def test_restarted_budget_nets_begin_from_their_weights_again(dataset: Dataset, 
     made.set_up = lambda: setattr(made.step, "take", watch)  # type: ignore[method-assign]
     made.run()
     assert restarted == [True, False, True]  # the start's two batches, then the one after the restart
+
+
+def test_different_budget_nets_begin_from_their_own_weights_again(dataset: Dataset, tmp_path: Path) -> None:
+    networks = [create(name, weights="random", seed=9) for name in ("mobilenet.v1-0.25", "resnet.18")]
+    for network in networks:
+        save(network, tmp_path / f"{network.name}.safetensors", {})
+    members = tuple(f"{one.name}@{tmp_path / one.name}.safetensors" for one in networks)
+    made = loop(dataset, settings(budget=replace(PAIR, members=members, restart=1), epochs=2))
+    made.set_up()
+    made.step.take("budget", next(iter(made.batches.epoch(0, 0, 1, torch.device("cpu")))))
+    plan = [act for act in acts(made.settings) for _ in range(act.epochs)]
+
+    def as_begun() -> list[bool]:
+        return [
+            torch.equal(
+                torch.cat([p.flatten() for p in net.encoder.network.state_dict().values()]),
+                torch.cat([p.flatten() for k, p in one.network.state_dict().items() if not one.is_head(k)]),
+            )
+            for net, one in zip(made.players.members(), networks, strict=True)
+        ]
+
+    assert as_begun() == [False, False]
+    made._restart(plan, len(plan) - 1)
+    assert as_begun() == [True, True]
 
 
 def hides_nothing(epochs: int) -> MinimaxSettings:
@@ -475,6 +572,23 @@ def test_a_checkpoint_of_before_a_setting_was_known_is_one_with_its_default(
     assert len(loop(dataset, own, tmp_path / "cut").run()) == 4
 
 
+@pytest.mark.parametrize(("source", "goes_on"), [("video", True), ("images", False)])
+def test_a_checkpoint_of_before_images_had_passes_of_their_own_is_gone_on_from_where_that_changes_nothing(
+    source: Any, goes_on: bool, dataset: Dataset, tmp_path: Path
+) -> None:
+    own = settings(epochs=1, budget=replace(PAIR, source=source))
+    loop(dataset, own, tmp_path).run()
+    tensors, facts = checkpoints.read(tmp_path / CHECKPOINT, minimax.FORMAT)
+    facts["identity"]["one_pass"] = True
+    checkpoints.write(tmp_path / CHECKPOINT, minimax.FORMAT, tensors, facts)
+    assert len(loop(dataset, replace(own, one_pass=True), tmp_path).run()) == 3
+    if goes_on:
+        assert len(loop(dataset, own, tmp_path).run()) == 3
+    else:
+        with pytest.raises(CheckpointError, match="with other one_pass;"):
+            loop(dataset, own, tmp_path).run()
+
+
 def test_acts_that_take_no_epochs_are_left_out() -> None:
     own = settings(start=Start(utility_epochs=0, budget_epochs=2))
     assert [(act.name, act.epochs) for act in acts(own)] == [("budget start", 2), ("minimax", 2)]
@@ -501,6 +615,10 @@ def test_settings_that_cannot_work_are_refused(wrong: dict[str, Any], what: str)
     ("make", "what"),
     [
         (lambda: Budget(members=()), "members"),
+        (lambda: Budget(members=("resnet.50@",)), "members"),
+        (lambda: Budget(members=("@file",)), "members"),
+        (lambda: settings(start=Start(utility_batch=1)), "utility_batch"),
+        (lambda: Start(utility_batch=-1), "utility_batch"),
         (lambda: Budget(target="entropy"), "entropy"),
         (lambda: Budget(kind="clips", source="images"), "clips"),
         (lambda: Budget(pair="gap:0"), "pair"),
@@ -527,8 +645,9 @@ def test_records_refuse_what_they_do_not_know(make: Any, what: str) -> None:
 
 SEVERAL = """
 import sys, torch
+from dataclasses import replace
 from pathlib import Path
-from tests.training.minimax_world import loop, settings, state, videos
+from tests.training.minimax_world import QUICK, loop, settings, state, videos
 from videoveil import devices
 from videoveil.objectives import nt_xent
 from videoveil.training.minimax import _gather
@@ -547,7 +666,8 @@ nt_xent(gather(mine[0]), gather(mine[1])).backward()
 expected = torch.stack((whole.grad[2 * rank : 2 * rank + 2], whole.grad[4 + 2 * rank : 6 + 2 * rank]))
 assert torch.allclose(mine.grad / fabric.world_size, expected), (mine.grad, expected)
 dataset = videos(root / f"videos{rank}")
-made = loop(dataset, settings(batch=4, privacy_batch=4), root / "run", fabric=fabric)
+both = replace(QUICK.utility, temporal="triplet")  # f_T's embedding has nothing to do before the game
+made = loop(dataset, settings(batch=4, privacy_batch=4, utility=both), root / "run", fabric=fabric)
 made.run()
 # what ends a phase is the same for both, else they would wait for each other for ever
 agreed = made._agreed({"right": torch.tensor(float(rank)), "utility": torch.tensor(9.0)})

@@ -76,6 +76,20 @@ def test_the_action_is_that_of_the_anchor() -> None:
     assert not torch.allclose(logits, net.classifier(views[:, 2]), atol=1e-3)
 
 
+@pytest.mark.parametrize("temporal", ["triplet", "local", "invariance"])
+def test_a_single_view_is_asked_for_its_action_alone(temporal: Any) -> None:
+    net, views = utility(temporal=temporal).train(), random(2, 1, 3, 8, SIZE, SIZE)
+    targets = torch.tensor([0, 2])
+    out = net(views)
+    found = net.loss(out, targets)
+    assert out[1] is None
+    assert torch.equal(found.total, found.action)
+    assert torch.allclose(found.total, nn.functional.cross_entropy(net.classifier(views[:, 0]), targets))
+    found.total.backward()
+    assert net.embed is not None
+    assert all(weight.grad is not None and not weight.grad.any() for weight in net.embed.parameters())
+
+
 def test_cross_entropy_of_actions_is_its_equation() -> None:
     net, logits = utility(), random(4, CLASSES) * 4
     targets = torch.tensor([0, 2, 1, 1])
@@ -287,10 +301,46 @@ def test_budget_nets_start_from_their_weights_with_a_head_of_their_own(kind: Any
     assert not torch.equal(next(one.head.parameters()), next(two.head.parameters()))
 
 
+def learnt(name: str, folder: Path) -> tuple[str, dict[str, Tensor]]:
+    """A member that names its own start, and the weights there."""
+    network = create(name, weights="random", seed=9)
+    save(network, folder / f"{name}.safetensors", {})
+    return f"{name}@{folder / name}.safetensors", network.network.state_dict()
+
+
+def test_budget_nets_of_different_networks_start_from_weights_of_their_own(tmp_path: Path) -> None:
+    members, begun = zip(*(learnt(name, tmp_path) for name in (IMAGE, "resnet.18")))
+    own = Budget(members=members)
+    for member, state in zip(members, begun):
+        net = BudgetNet(own, member, SIZE, PLAIN, 0, seed=1)
+        found = net.encoder.network.state_dict()
+        assert all(torch.equal(value, state[key]) for key, value in found.items())
+        assert net.encoder.options["norm"] == "native"
+    both = replace(own, members=(f"{IMAGE}@scratch", members[1]), weights="nowhere.safetensors")
+    fresh = BudgetNet(both, both.members[0], SIZE, PLAIN, 0, seed=1)
+    plain = budget()
+    assert all(torch.equal(a, b) for a, b in zip(fresh.parameters(), plain.parameters(), strict=True))
+    assert fresh.encoder.options["norm"] == "zero_one"
+
+
+def test_one_file_for_different_networks_is_refused_with_the_way_to_give_several(tmp_path: Path) -> None:
+    member, _ = learnt(IMAGE, tmp_path)
+    path = member.partition("@")[2]
+    own = Budget(members=(IMAGE, "resnet.18"), weights=path)
+    said = r"holds weights of mobilenet.*in members: resnet\.18@FILE"
+    with pytest.raises(CheckpointError, match=said):
+        BudgetNet(own, "resnet.18", SIZE, PLAIN, 0)
+    with pytest.raises(CheckpointError, match="holds weights of mobilenet") as caught:
+        BudgetNet(own, f"resnet.18@{path}", SIZE, PLAIN, 0)
+    assert "in members" not in str(caught.value)
+
+
 def test_a_budget_on_clips_may_start_from_weights_too() -> None:
     net = budget(name="tiny", kind="clips", weights="own")
     own = create("tiny", weights="own").network.state_dict()
     assert all(torch.equal(value, own[key]) for key, value in net.encoder.network.state_dict().items())
+    named = budget(name="tiny@own", kind="clips").encoder
+    assert named.content_hash() == net.encoder.content_hash()
 
 
 # --- what does not fit --------------------------------------------------------------------------------------

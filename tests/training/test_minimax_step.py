@@ -152,6 +152,43 @@ def test_one_pass_gives_every_network_the_same_frames_as_separate_passes(dataset
     assert len(frames) == batch.clips.shape[0] * batch.clips.shape[3] + 2 * len(batch.views)
 
 
+def passes(made: Any, turn: Any = "anonymizer") -> list[int]:
+    """Frames of every pass through f_A in a turn."""
+    found: list[int] = []
+    hook = made.anonymizer.stages[0].register_forward_hook(
+        lambda _m, inputs, _o: found.append(len(inputs[0]))
+    )
+    made.step.take(turn, first_batch(made))
+    hook.remove()
+    return found
+
+
+@pytest.mark.parametrize("turn", ["anonymizer", "auxiliary"])
+def test_images_have_passes_of_their_own_and_frames_of_videos_go_with_the_clips(
+    turn: Any, dataset: Dataset
+) -> None:
+    pairs = {source: replace(LABELS, kind="pairs", source=source) for source in ("video", "images")}
+    assert passes(ready(dataset, budget=pairs["video"]), turn) == [3 * 8 + 2 * 4]
+    assert passes(ready(dataset, budget=pairs["images"]), turn) == [3 * 8, 4, 4]
+    assert passes(ready(dataset, budget=pairs["images"], one_pass=True), turn) == [3 * 8 + 2 * 4]
+    assert passes(ready(dataset, budget=pairs["video"], one_pass=False), turn) == [3 * 8, 4, 4]
+    assert passes(ready(dataset, budget=replace(LABELS, source="images")), turn) == [3 * 8, 4]
+
+
+@pytest.mark.parametrize(("source", "one_pass"), [("video", True), ("images", False)])
+def test_the_default_moves_weights_and_statistics_as_the_passes_that_it_stands_for(
+    source: Any, one_pass: bool, dataset: Dataset
+) -> None:
+    states = []
+    for asked in (None, one_pass):
+        made = ready(dataset, budget=replace(LABELS, kind="pairs", source=source), one_pass=asked)
+        for turn in ("anonymizer", "auxiliary", "anonymizer"):
+            made.step.take(turn, first_batch(made))
+        states.append(state(made))
+    one, two = states
+    assert all(torch.equal(one[name][key], two[name][key]) for name in one for key in one[name])
+
+
 @pytest.mark.parametrize("learning", [True, False])
 @pytest.mark.parametrize("one_pass", [True, False])
 @pytest.mark.parametrize("kind", ["pairs", "clips"])

@@ -43,6 +43,13 @@ def train(
             "--set", help="PATH=VALUE changes a pixel recipe, such as settings.epochs=20; repeatable."
         ),
     ] = None,
+    beside: Annotated[
+        Path | None,
+        typer.Option(
+            help="A finished pixel run whose budget net was taught with labels where this one is not, or the other way "
+            "round: pictures/attention.png shows where both look."
+        ),
+    ] = None,
     seed: Annotated[int, typer.Option(help="Same seed, same weights.")] = 0,
     device: Device = "auto",
     option: Options = None,
@@ -60,11 +67,11 @@ def train(
         for path, value in options(setting, "--set").items():
             chosen = chosen.with_text(path, value)
         made = _train_pixels(
-            chosen, _datasets(chosen, data, split, options(option)), out, seed, device, as_json
+            chosen, _datasets(chosen, data, split, options(option)), out, beside, seed, device, as_json
         )
         hint = f"`veil extract NAME:ROOT OUT --anonymizer {out}` looks through it"
     else:
-        _require_latent(recipe, features, data, encoder or weights, setting, option)
+        _require_latent(recipe, features, data, encoder or weights, setting, option, beside)
         sources = _stores(features or [], split)
         if data:
             sources |= _videos(data, split, options(option), encoder or "tiny", weights, sources)
@@ -89,10 +96,13 @@ def _require_latent(
     watching: str | None,
     setting: list[str] | None,
     option: list[str] | None,
+    beside: Path | None,
 ) -> None:
     """Features, videos of actions, or both; and only what goes with them."""
     if setting:
         raise UsageError(f"{recipe} makes a latent anonymizer: --set is for those of pixels")
+    if beside is not None:
+        raise UsageError(f"{recipe} makes a latent anonymizer: --beside is for those of pixels")
     if not features and not data:
         raise UsageError(
             f"{recipe} makes a latent anonymizer: give --features STORE, or --data NAME:ROOT for an encoder to look at"
@@ -168,17 +178,19 @@ def _datasets(recipe: Any, data: list[str], split: str, chosen: dict[str, str]) 
 
 
 def _train_pixels(
-    recipe: Any, found: dict[str, Any], out: Path, seed: int, device: str, quiet: bool
+    recipe: Any, found: dict[str, Any], out: Path, beside: Path | None, seed: int, device: str, quiet: bool
 ) -> dict[str, Any]:
     """Videos teach f_T, and f_B too unless the recipe's budget is on images, which are the other dataset."""
     from videoveil.recipes import fit_pixel
-    from videoveil.recipes.looking import Looker, middle_clip, picture_run
+    from videoveil.recipes.looking import Looker, middle_clip, picture_run, require_beside
 
     videos = found["videos"]
     # pictures are of videos that f_A does not learn from, where there are any; one that cannot be read is said now
     others = videos.with_split("test") if videos.dataset.split("test") else videos
     own = recipe.settings
     clip = middle_clip(others, own.size, own.utility.frames, own.utility.stride)
+    if beside is not None:
+        require_beside(recipe, beside)
     with steps_bar(f"training {recipe.name}", quiet=quiet) as advance:
         made = fit_pixel(
             recipe,
@@ -191,5 +203,5 @@ def _train_pixels(
             look=Looker(out, others, found.get("images")),
         )
     if os.environ.get("RANK", "0") == "0":
-        picture_run(out, clip)
+        picture_run(out, clip, beside=beside)
     return {"hash": made.anonymizer.content_hash(), "size": made.anonymizer.config.size}

@@ -81,4 +81,4 @@ def _model(multiplier: float) -> Model:
     )
 
 
-MODELS = {f"mobilenet.v1-{multiplier}": _model(multiplier) for multiplier in (1.0, 0.75, 0.5, 0.25)}
+MODELS = {f"mobilenet.v1-{multiplier}": _model(multiplier) for multiplier in (1.0, 0.75, 0.6, 0.5, 0.25)}

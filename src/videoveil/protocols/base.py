@@ -273,7 +273,8 @@ class Evaluation:
     ) -> Cell:
         factor = SCALES.get(column.unit, 1.0)
         value, chance = (None if v is None else factor * v for v in (found.value, found.chance))
-        notes = [measure.about(workshop, subject), subject.about(self.trained_on)]
+        on_features = getattr(measure, "on_features", False)
+        notes = [measure.about(workshop, subject), subject.about(self.trained_on, on_features=on_features)]
         if lacking := why_not(workshop, measure, found) if column.unit in UNITS else "":
             value, notes = None, [f"not measurable: {lacking}", *notes]
         return Cell(
@@ -286,7 +287,7 @@ class Evaluation:
             measure.needs,
             () if value is None else (value,),
             "; ".join(note for note in notes if note),
-            encoder=workshop.encoder_mark(subject) if getattr(measure, "on_features", False) else "",
+            encoder=workshop.encoder_mark(subject) if on_features else "",
             unit=column.unit,
             answers=None if value is None else _answers(workshop, measure, found, factor),
         )

@@ -63,6 +63,7 @@ def on_features(
     blocks: Mapping[str, str] | None = None,
     leave: Sequence[str] = (),
     extra: Mapping[PaperColumn, Want | None] | None = None,
+    attributes: type[FeatureAttributes] = FeatureAttributes,
 ) -> Panel:
     """A table of probes, detectors and attackers on features; `leave` are columns that another protocol fills."""
     table = papers.table(name)
@@ -71,12 +72,14 @@ def on_features(
         if column.name in leave:
             continue
         if column.metric == "cmap":
-            columns[column.name] = Want(FeatureAttributes(column.model), f"cmap_{column.model}")
+            columns[column.name] = Want(attributes(column.model), f"cmap_{column.model}")
         else:
             columns[column.name] = Want(TASKS[column.datasets[0]], HEADLINES[column.metric])
     return Panel(table, columns, extra or {}, blocks or {})
 
 
-def strongest(kind: str = "mlp2") -> dict[PaperColumn, Want | None]:
+def strongest(
+    kind: str = "mlp2", attributes: type[FeatureAttributes] = FeatureAttributes
+) -> dict[PaperColumn, Want | None]:
     """Beside the published attacker, the one of the suite that does best."""
-    return {STRONGEST: Want(FeatureAttributes(kind), "cmap")}
+    return {STRONGEST: Want(attributes(kind), "cmap")}

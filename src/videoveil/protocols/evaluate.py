@@ -2,6 +2,7 @@
 
 OUT/evaluation.json       which protocol this folder is of
 OUT/cells/, OUT/runs/     what has been measured and learnt; found again when the same is run again
+OUT/boxes/                where people are, if they were looked for; with `cache` there
 OUT/metrics.json          every cell, what it was measured on, and what was not run
 OUT/comparison.md         the paper's tables with our columns beside theirs
 OUT/TABLE.png             the same as a picture, for every table that has a figure of ours
@@ -96,7 +97,8 @@ def gather(protocol: Evaluation, request: Request) -> list[Subject]:
     wanted = [row for row in protocol.baselines if row == RAW or (request.baselines and row in asked)]
     if request.detector is not None:
         wanted += [row for row in COVERED if any(panel.knows(row) for panel in protocol.panels)]
-    found = [baseline(row, request.detector) for row in wanted]
+    boxes = (request.cache or request.out) / "boxes"
+    found = [baseline(row, request.detector, boxes) for row in wanted]
     found += [from_run(word, request.key) for word in request.runs]
     rows = [subject.row for subject in found]
     if twice := sorted({row for row in rows if rows.count(row) > 1}):

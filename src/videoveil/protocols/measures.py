@@ -1,7 +1,8 @@
 """What fills a column: tasks and attacks, each trained afresh on what a subject leaves of its data, and scored.
 
 Every measure is a frozen record. On pictures: `Action`, `Attributes`, `FrozenAttributes`, `Tags`. On features:
-`ActionProbe`, `FeatureAttributes`, `FrameAttributes`, `Detection`, `Anomaly`, `Gait`, `GenderGap`.
+`ActionProbe`, `FeatureAttributes`, `FrameAttributes`, `Detection`, `Anomaly`, `Gait`, `GenderGap`; `PixelAttributes`
+and `PixelAnomaly` on features that are extracted as TeD-SPAD does it.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import numpy as np
 from videoveil.data.pa_hmdb51 import frame_labels
 from videoveil.data.records import Item
 from videoveil.errors import UsageError
-from videoveil.protocols.base import Reading, Readings
+from videoveil.protocols.base import RAW, Reading, Readings
 from videoveil.protocols.scales import Network
 from videoveil.protocols.subjects import Subject, raw
 
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
 TagKind = Literal["objects", "scenes"]
 MODEL = "model.safetensors"
+IMAGES = ("vispr",)  # datasets of still pictures
 CONDITIONS = ("nm", "bg", "cl")  # of walks: normal, with a bag, in a coat
 ENOUGH_PEOPLE = 8  # for an attacker to learn from half of them; with fewer only the untrained one is asked
 
@@ -104,7 +106,8 @@ class Action(OfOneDataset):
         from videoveil.tasks.targets import targets
 
         network = workshop.scale.stand_in(self.model, workshop.weights)
-        task = ActionNetwork(workshop.scale.action(network, self.size, self.target))
+        raw = subject.row == RAW
+        task = ActionNetwork(workshop.scale.action(network, self.size, self.target, raw=raw))
         fitted = task.fit(
             workshop.clips(self.dataset, subject, "train"),
             run=workshop.run_folder(self, subject),
@@ -169,7 +172,9 @@ class Attributes:
         from videoveil.attacks import FrameAttack
 
         network = workshop.scale.stand_in(self.model, workshop.weights)
-        config = workshop.scale.frames(network, self.size, labelled_frames=bool(self.test))
+        config = workshop.scale.frames(
+            network, self.size, labelled_frames=bool(self.test), images=self.dataset in IMAGES
+        )
         return FrameAttack(config, moments=frame_labels) if self.test else FrameAttack(config)
 
 
@@ -243,6 +248,7 @@ class FeatureAttributes(OfOneDataset):
 
     kind: str = "mlp2"
     dataset: str = "vispr"
+    clips: ClassVar[str] = "all"
     on_features: ClassVar[bool] = True
 
     def about(self, workshop: Workshop, subject: Subject) -> str:
@@ -252,12 +258,19 @@ class FeatureAttributes(OfOneDataset):
         return _attackers(found)
 
     def run(self, workshop: Workshop, subject: Subject) -> Readings:
-        train = workshop.features(self.dataset, subject, "train")
+        train = workshop.features(self.dataset, subject, "train", clips=self.clips)
         fitted = attack_on_features(workshop, train, self.kind)
         test = train.with_split("test")
         said = fitted.outcomes(test)
         named = {f"cmap_{kind}": one for kind, one in said.items()}
         return readings(fitted.score(test), {**named, "cmap": best_of(said)})
+
+
+@dataclass(frozen=True)
+class PixelAttributes(FeatureAttributes):
+    """The same on features of pictures that are cut as TeD-SPAD's tests cut them, of whoever stands in its tables."""
+
+    clips: ClassVar[str] = "ted-spad"
 
 
 @dataclass(frozen=True)

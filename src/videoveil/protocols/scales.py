@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from videoveil.tasks.tridet import TriDetConfig
 
 OWN_WEIGHTS = "tiny"  # the network that comes with weights
+SPACT_SIDE = 112  # of SPAct's pictures; those of TeD-SPAD and the penalty paper have 224
 
 
 @dataclass(frozen=True)
@@ -38,7 +39,7 @@ class Network:
 
 @dataclass(frozen=True)
 class Scale:
-    """Numbers of everything that is trained. 0 is "as published" or "all"."""
+    """Numbers of everything that is trained. 0 is "all", or "as published" where that is known (`FullSize`)."""
 
     name: str
     items: int = 0  # of a split at most, evenly over its classes
@@ -77,31 +78,36 @@ class Scale:
 
     # --- settings of tasks and attacks ---
 
-    def action(self, network: Network, size: int, target: str = "action") -> NetworkConfig:
+    def action(
+        self, network: Network, size: int, target: str = "action", *, raw: bool = False
+    ) -> NetworkConfig:
+        """`raw`: it learns from raw videos."""
         from videoveil.tasks.action.network import fine_tune, scratch
 
         base = fine_tune() if network.start else replace(scratch(), optimizer="adam", weight_decay=0.0)
         return replace(
             base,
             encoder=network.name,
-            weights={"": "random", "own": ""}.get(network.start, network.start),
+            weights=_weights(network),
             target=target,  # type: ignore[arg-type]
             size=self.size or size,
-            epochs=self.action_epochs or 150,
-            warmup_epochs=min(base.warmup_epochs, max(0, (self.action_epochs or 150) - 1)),
+            epochs=self.action_epochs,
+            warmup_epochs=min(base.warmup_epochs, max(0, self.action_epochs - 1)),
             clips=self.views or 10,
             workers=self.workers,
         )
 
-    def frames(self, network: Network, size: int, *, labelled_frames: bool = False) -> FrameConfig:
-        """`labelled_frames`: the test videos have a label for every frame (PA-HMDB51)."""
+    def frames(
+        self, network: Network, size: int, *, labelled_frames: bool = False, images: bool = False
+    ) -> FrameConfig:
+        """`labelled_frames`: the test videos have a label for every frame (PA-HMDB51). `images`: it learns from
+        images, not from videos."""
         from videoveil.attacks import FrameConfig
 
         return FrameConfig(
             networks=(network.word,),
             size=self.size or size,
-            epochs=self.attack_epochs or 100,
-            patience=0 if not self.attack_epochs else 3,
+            epochs=self.attack_epochs,
             per_video=1 if self.attack_epochs == 1 else 4,
             frames=self.views or 10,
             frame_stride=self.frame_stride if labelled_frames else 0,
@@ -140,6 +146,66 @@ class Scale:
         return small(epochs=self.temporal_epochs, batch=2) if self.temporal_epochs else small()
 
 
+@dataclass(frozen=True)
+class FullSize(Scale):
+    """What is trained is trained as its paper does it, which the side of the pictures tells.
+
+    112: SPAct. 224: TeD-SPAD and the penalty paper, whose f'_T learns for 100 epochs from raw videos and for 50 from
+    anonymized ones. Tables of the penalty paper that repeat SPAct's columns are measured at 112 and as there. Networks
+    that begin from weights are fine-tuned as TeD-SPAD does it, at 1e-4 with batch norm frozen, for no other paper says
+    how; their epochs and clips are those of the side.
+    """
+
+    def action(
+        self, network: Network, size: int, target: str = "action", *, raw: bool = False
+    ) -> NetworkConfig:
+        from videoveil.tasks.action.network import fine_tune, spact, ted_spad
+
+        paper = spact() if size == SPACT_SIDE else ted_spad(raw)
+        if network.start:
+            tuned = fine_tune()
+            paper = replace(
+                paper,
+                batch=tuned.batch,
+                learning_rate=tuned.learning_rate,
+                freeze_norm=tuned.freeze_norm,
+            )
+        return replace(
+            paper,
+            encoder=network.name,
+            weights=_weights(network),
+            target=target,  # type: ignore[arg-type]
+            size=self.size or size,
+            epochs=self.action_epochs or paper.epochs,
+            clips=self.views or paper.clips,
+            workers=self.workers,
+        )
+
+    def frames(
+        self, network: Network, size: int, *, labelled_frames: bool = False, images: bool = False
+    ) -> FrameConfig:
+        """Images are seen once in an epoch. Of a video no paper says how often: four frames of it."""
+        from videoveil.attacks.frames import published
+
+        attacker = published()
+        return replace(
+            attacker,
+            networks=(network.word,),
+            size=self.size or size,
+            epochs=self.attack_epochs or attacker.epochs,
+            test="spact-test-image" if size == SPACT_SIDE else attacker.test,
+            per_video=attacker.per_video if images else 4,
+            frames=self.views or 10,
+            frame_stride=self.frame_stride if labelled_frames else 0,
+            workers=self.workers,
+        )
+
+
+def _weights(network: Network) -> str:
+    """As tasks name them."""
+    return {"": "random", "own": ""}.get(network.start, network.start)
+
+
 TINY = Scale(
     "tiny",
     items=24,
@@ -169,7 +235,7 @@ SMALL = Scale(
     static=4,
     temporal=False,
 )
-PAPER = Scale(
+PAPER = FullSize(
     "paper", frame_stride=1
 )  # all labelled frames: the published chance level is that of all of them
 SCALES = {scale.name: scale for scale in (TINY, SMALL, PAPER)}

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from videoveil.anonymizers.obfuscate import Detector
     from videoveil.anonymizers.obfuscate.base import Classical
     from videoveil.features.pixels import FrameAnonymizer
+    from videoveil.training.clip_batches import FramePainter
 
 ROWS = {
     "spact": "SPAct",
@@ -44,6 +45,9 @@ class Subject:
 
     row: str
     pixels: FrameAnonymizer | None = None
+    paint: FramePainter | None = (
+        None  # in whole frames, where pictures are looked at; in the place of `pixels`
+    )
     latent: LatentAnonymizer | None = None
     identity: str = "raw"  # changes with everything that changes what comes out
     folder: Path | None = None  # of its run
@@ -52,10 +56,12 @@ class Subject:
     learnt_from: tuple[str, ...] = ()  # datasets, as its run names them
     twin: bool = False  # it learnt from a twin
     note: str = ""
+    features_note: str = ""  # in its place, of features
 
-    def about(self, expected: Sequence[str] = ()) -> str:
+    def about(self, expected: Sequence[str] = (), *, on_features: bool = False) -> str:
         """What a reader must know of how it was made."""
-        notes = [self.note] if self.note else []
+        note = (on_features and self.features_note) or self.note
+        notes = [note] if note else []
         if self.twin:
             notes.append(f"anonymizer made from a twin ({', '.join(self.learnt_from)})")
         elif self.learnt_from and expected and not set(self.learnt_from) & set(expected):
@@ -76,8 +82,8 @@ def raw() -> Subject:
     return Subject(RAW)
 
 
-def baseline(row: str, detector: Detector | None = None) -> Subject:
-    """A row that needs no run; where people are covered, a detector has to find them."""
+def baseline(row: str, detector: Detector | None = None, boxes: Path | None = None) -> Subject:
+    """A row that needs no run; where people are covered, a detector has to find them, and `boxes` keeps where."""
     if row == RAW:
         return raw()
     from videoveil.anonymizers.obfuscate import Downsampler, Obfuscator
@@ -90,9 +96,23 @@ def baseline(row: str, detector: Detector | None = None) -> Subject:
         raise UsageError(f"no baseline {row!r}; there are {', '.join((RAW, *FACTORS, *COVERED))}")
     if detector is None:
         raise UsageError(f"{row}: somebody has to find the people; give a detector")
-    made = Obfuscator(COVERED[row], detector)
-    note = f"people found by {detector.name} in pictures as the network sees them, not in whole frames"
-    return Subject(row, pixels=made, identity=made.content_hash(), note=note)
+    from videoveil.protocols.covering import PHOTOGRAPH, PeoplePainter
+
+    made, painter = Obfuscator(COVERED[row], detector), PeoplePainter(COVERED[row], detector, boxes)
+    return Subject(
+        row,
+        pixels=made,
+        paint=painter,
+        identity=files.value_hash([made.content_hash(), painter.content_hash()]),
+        note=(
+            f"people found by {detector.name} and covered in whole frames, in photographs with a short side of "
+            f"{PHOTOGRAPH}"
+        ),
+        features_note=(
+            f"people found by {detector.name} and covered in pictures as the network sees them, not in whole frames: "
+            "they are smaller there, and a kernel of so many pixels is larger against the picture"
+        ),
+    )
 
 
 def from_run(word: str, key: NoiseKey | None = None) -> Subject:

@@ -143,7 +143,8 @@ class Workshop:
 
         if subject.latent is not None:
             raise UsageError(f"{subject.row} anonymizes features; this measure looks at pictures")
-        return Clips(self.dataset(name, options), split, subject.pixels)
+        pixels = subject.pixels if subject.paint is None else None
+        return Clips(self.dataset(name, options), split, pixels, paint=subject.paint)
 
     def encoder_of(self, subject: Subject) -> Encoder:
         """The frozen encoder of this evaluation, or the network that was trained with the subject."""

@@ -46,6 +46,7 @@ GRID = 16  # pictures of a check grid, as TeD-SPAD shows
 ROWS = 6  # kept epochs of a progression, as the papers show
 SIZE = 112  # where an anonymizer does not say what it was trained at
 CROP = "spact-test-image"  # the middle square of the whole frame
+ALIKE = "attention is compared between a budget net that learns from labels and one that does not; these learn alike"
 
 
 # --- along the way -------------------------------------------------------------------------------------------
@@ -181,23 +182,35 @@ def _recipe(run: Path) -> PixelRecipe:
 # --- where f_B looks -----------------------------------------------------------------------------------------
 
 
+def require_beside(recipe: PixelRecipe, beside: str | Path) -> None:
+    """That a run of the recipe can be pictured beside that one: to be asked before the training, which takes long."""
+    beside = Path(beside)
+    if not (beside / "config.json").is_file():
+        raise UsageError(f"{beside}: not a finished pixel run, so attention cannot be compared with it")
+    other = _recipe(beside)
+    if _taught(recipe) == _taught(other):
+        raise UsageError(f"{recipe.name} and {beside}: {ALIKE}")
+    own = recipe.settings
+    assert own.budget is not None
+    mine = BudgetNet(own.budget, own.budget.members[0], own.size, own.utility, labels=1)
+    for net, size in ((mine, own.size), (budget_nets(beside)[0], other.settings.size)):
+        layer_maps(net.encoder, torch.zeros(1, 3, size, size))
+
+
 def _attention(run: Path, beside: Path, raw: np.ndarray) -> Any:
     """SPAct's comparison: frames, then the maps of f_B without labels and of f_B with labels, each on what it sees."""
-    runs = {_taught(one): one for one in (run, beside)}
+    runs = {_taught(_recipe(one)): one for one in (run, beside)}
     if len(runs) != 2:
-        raise UsageError(
-            f"{run} and {beside}: attention is compared between a budget net that learns from labels and one that does "
-            "not; these two learn alike"
-        )
+        raise UsageError(f"{run} and {beside}: {ALIKE}")
     every = range(0, len(raw), max(1, len(raw) // 8))[:8]
     frames = raw[every.start : every.stop : every.step]
     return attention_sheet(frames, *(_maps(runs[taught], frames) for taught in (False, True)))
 
 
-def _taught(run: Path) -> bool:
-    budget = _recipe(run).settings.budget
+def _taught(recipe: PixelRecipe) -> bool:
+    budget = recipe.settings.budget
     if budget is None or budget.kind == "clips":
-        raise UsageError(f"{run}: has no budget net that looks at frames")
+        raise UsageError(f"{recipe.name}: has no budget net that looks at frames")
     return budget.kind == "labels"
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from videoveil.anonymizers.pixel.config import UNetPP
 from videoveil.recipes.latent import Origin
 from videoveil.recipes.pixel import PixelRecipe
-from videoveil.recipes.ted_spad import FINE_TUNED
+from videoveil.recipes.ted_spad import FINE_TUNED, FRAMES
 from videoveil.training.minimax_settings import Budget, MinimaxSettings, Penalty, Rates, Utility
 
 BOUNDS = (0.3, 0.5, 0.7, 0.9)
@@ -19,7 +19,7 @@ def penalty(bound: float = 0.3) -> PixelRecipe:
         origin=Origin("I3D-ResNet-50", "ucf101"),
         settings=MinimaxSettings(
             utility=Utility(encoder="i3d.resnet50", sampler="ted-spad", augment="ted-spad", dropout=0.5),
-            budget=Budget(members=("resnet.50",), pair="gap:4"),
+            budget=Budget(members=("resnet.50",), pair="gap:4", augment=FRAMES),
             penalty=Penalty(bound=bound),
             size=224,
             epochs=100,

@@ -10,7 +10,7 @@ RUN/config.json, model.safetensors, README.md   the anonymizer, as `PixelAnonymi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -23,6 +23,7 @@ from torch import Tensor
 from videoveil import devices, files
 from videoveil.anonymizers import ModelCard
 from videoveil.anonymizers.pixel import PixelAnonymizer, PixelConfig
+from videoveil.anonymizers.pixel.unetpp import UNetPP
 from videoveil.data.records import Item
 from videoveil.encoders import save
 from videoveil.errors import AnnotationError, UsageError
@@ -95,11 +96,16 @@ def fit_pixel(
             f"{recipe.name}: its {' and '.join(veiled)} are anonymized already; an anonymizer learns from raw ones"
         )
     described = {name: source.describe() for name, source in sources.items()}
-    mine = {"format": FORMAT, "recipe": recipe.to_json(), "seed": seed, "sources": described}
-    fabric = fabric or devices.make_fabric(device, recipe.settings.precision)
+    own = recipe.settings
+    mine = {"format": FORMAT, "recipe": recipe.to_json(), "seed": seed, "sources": described, **own.form}
+    fabric = fabric or devices.make_fabric(device, own.precision)
 
     def read(there: dict[str, Any]) -> dict[str, Any]:
-        return {**there, "recipe": checkpoints.completed(recipe, there.get("recipe"))}
+        found = checkpoints.completed(recipe, there.get("recipe"))
+        settings = found.get("settings") if isinstance(found, Mapping) else None
+        if isinstance(settings, dict) and own.passes(settings["one_pass"]) == own.together:
+            settings["one_pass"] = own.one_pass  # in the words of who asks
+        return {**there, "recipe": found}
 
     leading = runs.claimed(folder, mine, recipe.to_yaml(), FREE, read)
     with leading if fabric.is_global_zero else nullcontext():
@@ -144,6 +150,9 @@ def train(
 ) -> Made:
     """The identity start, then the loop."""
     own = recipe.settings
+    begun = folder is not None and (folder / IDENTITY).is_file()
+    if own.start.anonymizer_weights and not begun:
+        _start_encoder(recipe, anonymizer)
     frames = Frames(frames_memory(own.cache_gib, fabric.device), side=2 * own.size, device=fabric.device)
     items = tuple(sorted(videos.items(), key=lambda item: item.id))
     names = vocabulary(videos.records(), own.utility.target)
@@ -185,6 +194,20 @@ def train(
     )
     history = loop.run()
     return Made(anonymizer, utility, budgets, started, history)
+
+
+def _start_encoder(recipe: PixelRecipe, anonymizer: PixelAnonymizer) -> None:
+    """UNet++'s encoder from the weights that were asked for, before f_A learns the identity."""
+    source = recipe.settings.start.anonymizer_weights
+    networks = [stage for stage in anonymizer.stages if isinstance(stage, UNetPP)]
+    if not networks:
+        stages = ", ".join(stage.kind for stage in recipe.stages)
+        raise UsageError(
+            f"{recipe.name}: settings.start.anonymizer_weights={source} are for the encoder of a unet++; there is none "
+            f"among its stages ({stages})"
+        )
+    for network in networks:
+        network.load_encoder(source)
 
 
 def _privacy(

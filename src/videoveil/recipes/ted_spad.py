@@ -9,8 +9,14 @@ from videoveil.training.minimax_settings import Budget, MinimaxSettings, Rates, 
 
 # what its fine-tuning scripts do with f_T before the game
 FINE_TUNED = Start(
-    utility_epochs=100, utility_rate=1e-4, utility_warmup=5, utility_cosine=True, utility_freeze_norm=True
+    utility_epochs=100,
+    utility_batch=16,
+    utility_rate=1e-4,
+    utility_warmup=5,
+    utility_cosine=True,
+    utility_freeze_norm=True,
 )
+FRAMES = "tclr-image"  # f_B's frames are cut as its clips and images are: both sides alike, not to a square
 
 
 def ted_spad() -> PixelRecipe:
@@ -27,7 +33,7 @@ def ted_spad() -> PixelRecipe:
                 augment="ted-spad",
                 dropout=0.5,
             ),
-            budget=Budget(members=("resnet.50",), pair="random"),
+            budget=Budget(members=("resnet.50",), pair="random", augment=FRAMES),
             w_utility=0.7,
             size=224,
             epochs=80,

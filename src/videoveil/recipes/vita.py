@@ -2,7 +2,8 @@
 
 `vita` is the re-implementation that the later papers compare with. The three originals differ in whose turn it is.
 Their image-transform network is replaced by the UNet of the others, their ResNet-v2 by ResNet-101, their accumulated
-batches by ordinary ones, and their step counts by epochs.
+batches by ordinary ones, and their step counts by epochs. There is no validation in the game: where they restore the
+actions until these are told well enough on held-out clips, that is judged here on the batches they are restored with.
 """
 
 from __future__ import annotations
@@ -17,6 +18,10 @@ from videoveil.training.minimax_settings import Budget, MinimaxSettings, Phase, 
 
 POOL = ("resnet.50", "resnet.101", "mobilenet.v1-1.0", "mobilenet.v1-0.75")  # in the order in which it grows
 CHANGES = "A UNet in place of the original image-transform network, epochs in place of its step counts."
+JUDGED = (
+    "Whether the actions are restored is judged on the training batches of that phase, not on validation, and no check "
+    "that finds nothing better ends it."
+)
 
 
 def vita() -> PixelRecipe:
@@ -31,7 +36,7 @@ def _original(
         name=name,
         stages=(UNet(width=64),),
         origin=Origin("C3D", "ucf101"),
-        approximation=CHANGES,
+        approximation=" ".join([CHANGES, *([JUDGED] if any(p.until == "utility" for p in phases) else [])]),
         settings=MinimaxSettings(
             utility=Utility(encoder="c3d", stride=1),
             budget=budget,
@@ -57,7 +62,7 @@ def vita_grl() -> PixelRecipe:
 
 def vita_kbeam() -> PixelRecipe:
     """K-Beam: f_A hides from the net that knows most, the K nets catch up, then f_A and f_T restore the actions."""
-    members = ("mobilenet.v1-0.5",) * 4
+    members = ("mobilenet.v1-0.6",) * 4
     return _original(
         "vita-kbeam",
         Budget(kind="labels", source="images", members=members, combine="strongest", augment="weak-image"),

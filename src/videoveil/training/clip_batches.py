@@ -236,11 +236,15 @@ class ClipBatches(Batches):
         item = self.items[number]
         which = (item.id, again) if again else (item.id,)
         rng = seeds.rng(self.seed, "clip", epoch, *which)
-        chosen = sampling.random_clip(self.frames.count(item), self.length, self.stride, rng)
+        chosen = self.place(self.frames.count(item), rng)
         decoded = self.frames.read(item, chosen.indices)
         generator = seeds.generator(self.seed, "augment", epoch, *which)
         (draw,) = self.preset.draw(1, decoded.shape[1], decoded.shape[2], generator)
         return View(decoded, draw)
+
+    def place(self, total: int, rng: np.random.Generator) -> sampling.Clip:
+        """Which frames of an item of `total` are seen."""
+        return sampling.random_clip(total, self.length, self.stride, rng)
 
     def clip(self, place: int, epoch: int) -> Tensor:
         """(3, T, size, size) float in [0, 1] of place `place`, before the veil."""

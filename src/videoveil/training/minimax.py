@@ -84,6 +84,7 @@ class MinimaxLoop:
     progress: Progress | None = None
     history: list[dict[str, Any]] = field(default_factory=list)
     turns: Turns | None = field(default=None, init=False)
+    first: MinimaxBatches | None = field(default=None, init=False)  # of f_T's start, where it has its own
 
     def run(self) -> list[dict[str, Any]]:
         """Play to the last epoch; the players hold the result, the history one record per epoch."""
@@ -98,7 +99,7 @@ class MinimaxLoop:
                 with self._own_randomness(number):
                     self._restart(plan, number)
                     self._begin(plan, number)
-                    record = self._epoch(plan[number], number, len(plan))
+                    record = self._epoch(plan, number)
                 self._share_statistics()
                 record |= {"seconds": time.perf_counter() - began}
                 self.history.append({"epoch": number, "act": plan[number].name, **record})
@@ -112,12 +113,15 @@ class MinimaxLoop:
 
     # --- an epoch -------------------------------------------------------------------------------------------
 
-    def _epoch(self, act: Act, number: int, total: int) -> dict[str, Any]:
+    def _epoch(self, plan: list[Act], number: int) -> dict[str, Any]:
         """One pass over the batches, turn after turn."""
         sums: dict[str, list[Tensor]] = defaultdict(list)
+        act = plan[number]
         turns = self._turns_of(act)
+        steps = [self._batches_of(one).steps for one in plan]
+        before, total = sum(steps[:number]), sum(steps)
         device = self.fabric.device
-        stream = self.batches.epoch(number, self.fabric.global_rank, self.fabric.world_size, device)
+        stream = self._batches_of(act).epoch(number, self.fabric.global_rank, self.fabric.world_size, device)
         for place, batch in enumerate(stream):
             phase = turns.current
             terms = self.step.take(phase.turn, batch)
@@ -125,13 +129,19 @@ class MinimaxLoop:
             for name, value in terms.items():
                 sums[name].append(value)
             if self.progress is not None:
-                steps = self.batches.steps
-                self.progress(number * steps + place + 1, total * steps, float(next(iter(terms.values()))))
+                self.progress(before + place + 1, total, float(next(iter(terms.values()))))
         found = {name: float(torch.stack(values).mean()) for name, values in sums.items()}
         self._require_finite(found, act, number, batch)
         if self.budgets:
             found["chance"] = self.chance
         return self._mean_of_all(found)
+
+    def _batches_of(self, act: Act) -> MinimaxBatches:
+        if act.name != "utility start" or not self.settings.starts_apart:
+            return self.batches
+        if self.first is None:
+            self.first = self.batches.of_actions()
+        return self.first
 
     def _turns_of(self, act: Act) -> Turns:
         if (
@@ -213,7 +223,8 @@ class MinimaxLoop:
         """Rates of the auxiliaries, and whether f_T's batch norm moves, in this epoch of its act.
 
         They learn at other rates before they play. Where an act begins with another rate than the one before ended
-        with, their optimisers forget what that one taught them; a rate that moves within an act takes nothing away.
+        with, or f_T with another loss, their optimisers forget what that one taught them; a rate that moves within an
+        act takes nothing away.
         """
         own, start, act = self.settings, self.settings.start, plan[number]
         epoch = number - plan.index(act)
@@ -225,8 +236,9 @@ class MinimaxLoop:
                 if name == "utility" and act.name == "utility start":
                     value = start.rate_of_utility(epoch)
                 optimizer = self.players.optimizers[name]
+                other_loss = name == "utility" and act.name == "minimax" and own.utility.temporal != "none"
                 for group in optimizer.param_groups:
-                    if epoch == 0 and group["lr"] != value:
+                    if epoch == 0 and (group["lr"] != value or other_loss):
                         optimizer.state.clear()
                     group["lr"] = value
 
@@ -292,11 +304,13 @@ class MinimaxLoop:
     # --- files ----------------------------------------------------------------------------------------------
 
     def _facts(self) -> dict[str, Any]:
-        return self._binding({**self.identity, **asdict(self.settings), "seed": self.seed})
+        own = self.settings
+        return self._binding({**self.identity, **asdict(own), **own.form, "seed": self.seed})
 
     def _binding(self, facts: Mapping[str, Any]) -> dict[str, Any]:
         """As it is read again, complete, and without what does not change the result."""
         whole = checkpoints.completed(self.settings, json.loads(json.dumps(facts)))
+        whole["one_pass"] = self.settings.passes(whole["one_pass"])
         return {key: value for key, value in whole.items() if key not in FREE_TO_CHANGE}
 
     def _keep(self, plan: list[Act], number: int, *, stopped: bool) -> None:

@@ -15,7 +15,7 @@ from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -119,6 +119,7 @@ class VideoStream(Stream):
     def __init__(self, samples: Sequence[Sample], frames: Frames, settings: Utility, size: int, seed: int):
         self.frames, self.settings, self.seed = frames, settings, seed
         self.preset = preset(settings.augment, size)
+        self.given = list(samples)  # those too that are too short for these settings
         self.samples = [sample for sample in samples if self._places(sample.item, np.random.default_rng(0))]
         self.short = len(samples) - len(self.samples)
         _require_most(len(self.samples), len(samples), settings, f"temporal={settings.temporal!r}")
@@ -246,6 +247,14 @@ class MinimaxBatches:
             self.sizes.append(min(settings.privacy_batch, len(privacy.samples)))
             self.counts.append(len(privacy.samples))
         self.steps = max(-(-count // size) for count, size in zip(self.counts, self.sizes))
+
+    def of_actions(self) -> MinimaxBatches:
+        """What f_T learns from before the game: one clip of every video that has one; nothing for the budget nets."""
+        own, stream = self.settings, self.videos
+        plain = replace(own.utility, temporal="none")
+        single = VideoStream(stream.given, stream.frames, plain, stream.preset.size, stream.seed)
+        other = replace(own, utility=plain, batch=own.start.utility_batch or own.batch)
+        return MinimaxBatches(single, None, other, self.seed, self.at_once)
 
     def order(self, stream: int, epoch: int) -> np.ndarray:
         """(steps, size) places."""

@@ -15,7 +15,7 @@ from torch.nn import functional as F
 
 from videoveil.encoders import Classifier, Encoder, create
 from videoveil.encoders.base import seeded
-from videoveil.errors import UsageError
+from videoveil.errors import CheckpointError, UsageError
 from videoveil.objectives import (
     attribute_loss,
     budget_ceiling,
@@ -84,11 +84,16 @@ class UtilityNet(nn.Module):
     def forward(self, views: Tensor) -> tuple[Tensor, Tensor | None]:
         """(N, V, 3, T, H, W) → logits (N, classes) of the first view, embeddings (N, V, d) of all.
 
-        The published loop asks for the action of the anchor alone; it still has to see the other views.
+        The published loop asks for the action of the anchor alone; it still has to see the other views. A single view,
+        as before the game, has nothing to be compared with: no embedding.
         """
         count, several = views.shape[:2]
         if self.embed is None:
             return self.classifier(views[:, 0]), None
+        if several == 1:
+            # a gradient of 0 for the embedding: several processes would wait for one for ever
+            idle = torch.stack([weight.sum() for weight in self.embed.parameters()]).sum()
+            return self.classifier(views[:, 0]) + 0 * idle, None
         logits, features = self.classifier.with_features(views.flatten(0, 1))
         with torch.autocast(views.device.type, enabled=False):
             embedded = F.normalize(self.embed(features.float()), dim=1)
@@ -149,6 +154,25 @@ def _encoder(name: str, weights: str, seed: int, **options: int) -> Encoder:
     return create(name, weights=weights or "random", seed=seed, classes=0, **options, **norm)
 
 
+def _member(settings: Budget, member: str, size: int, utility: Utility, seed: int) -> Encoder:
+    """The encoder of a budget net, `NETWORK` or `NETWORK@WEIGHTS`."""
+    name, weights = settings.start_of(member)
+    try:
+        if settings.kind == "clips":
+            return video_encoder(name, weights, size, utility.frames, utility.stride, seed)
+        encoder = _encoder(name, weights, seed, size=size)
+    except CheckpointError as error:
+        others = {settings.start_of(one)[0] for one in settings.members} - {name}
+        if not others or "@" in member:
+            raise
+        raise CheckpointError(
+            f"{error}; different budget nets name their own weights in members: {name}@FILE"
+        ) from error
+    if encoder.kind != "image":
+        raise UsageError(f"{name}: is a video network; a budget on {settings.kind} needs an image network")
+    return encoder
+
+
 def _embedding(width: int) -> nn.Sequential:
     return nn.Sequential(
         nn.Linear(width, 512),
@@ -163,22 +187,14 @@ def _embedding(width: int) -> nn.Sequential:
 
 
 class BudgetNet(nn.Module):
-    """f_B: an image network (for "clips" a video network) with the head of its question."""
+    """f_B: an image network (for "clips" a video network) with the head of its question; `name` as in `members`."""
 
     def __init__(
         self, settings: Budget, name: str, size: int, utility: Utility, labels: int, *, seed: int = 0
     ):
         super().__init__()
         self.settings = settings
-        if settings.kind == "clips":
-            frames, stride = utility.frames, utility.stride
-            self.encoder = video_encoder(name, settings.weights, size, frames, stride, seed)
-        else:
-            self.encoder = _encoder(name, settings.weights, seed, size=size)
-            if self.encoder.kind != "image":
-                raise UsageError(
-                    f"{name}: is a video network; a budget on {settings.kind} needs an image network"
-                )
+        self.encoder = _member(settings, name, size, utility, seed)
         width = self.encoder.width
         with seeded(seed + 1):
             if settings.views == 2:

@@ -28,6 +28,7 @@ Until = Literal["", "utility", "budget"]
 Sampling = Literal["random", "spact", "ted-spad"]
 
 WARMUP_FROM = 0.01  # of the rate
+SCRATCH = "scratch"  # the start of a budget net that has learnt nothing, as attackers name it
 
 
 def _choices(record: Any, **known: Any) -> None:
@@ -94,12 +95,13 @@ class Budget:
 
     `kind`: "pairs" NT-Xent on two frames of a video (or two views of an image), "clips" the same on two clips,
     "rotation" which way up a frame is, "labels" private labels. `target` is what f_A wants of it: a large loss
-    ("negative"), or an f_B that is unsure ("entropy", "uniform").
+    ("negative"), or an f_B that is unsure ("entropy", "uniform"). A member may name its own start, which different
+    networks must: `resnet.50@FILE`, `resnet.101@torchvision:…`, `resnet.18@scratch`.
     """
 
     kind: Kind = "pairs"
     members: tuple[str, ...] = ("resnet.50",)  # one budget net each
-    weights: str = ""  # that all of them start from, and start anew from: as of `Utility`
+    weights: str = ""  # that they start from, and start anew from: as of `Utility`
     combine: Combine = "mean"  # "strongest": for every sample, the member that knows most
     source: Source = "video"
     pair: str = "random"
@@ -118,6 +120,10 @@ class Budget:
         preset(self.augment, 8)
         if not self.members:
             raise UsageError("Budget members: name at least one network")
+        for member in self.members:
+            name, at, start = member.partition("@")
+            if not name or (at and not start):
+                raise UsageError(f"Budget members: {member!r} is no NETWORK, nor NETWORK@WEIGHTS")
         if self.target != "negative" and self.kind not in ("labels", "rotation"):
             raise UsageError(
                 f"Budget target={self.target!r}: is for budget nets that answer, not for {self.kind}"
@@ -129,6 +135,11 @@ class Budget:
     def views(self) -> int:
         """Frames or clips of a sample in a step."""
         return 2 if self.kind in ("pairs", "clips") else 1
+
+    def start_of(self, member: str) -> tuple[str, str]:
+        """Network and weights of a member; no weights: a random start."""
+        name, at, start = member.partition("@")
+        return name, {SCRATCH: ""}.get(start, start) if at else self.weights
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -186,8 +197,12 @@ class Rates:
 
 @dataclass(frozen=True, kw_only=True)
 class Start:
-    """What happens before the players meet: f_A learns the identity, then f_T and f_B learn through it."""
+    """What happens before the players meet: f_A learns the identity, then f_T and f_B learn through it.
 
+    f_T learns the actions of single clips and nothing else, whatever the game asks of it.
+    """
+
+    anonymizer_weights: str = ""  # of a ResNet-18, for the encoder of a UNet++: as of `Utility`
     identity_epochs: int = 100
     identity_batch: int = 32
     identity_rate: float = 1e-3
@@ -196,6 +211,7 @@ class Start:
     utility_epochs: int = 150
     budget_epochs: int = 400
     rate: float = 1e-3  # of f_T and f_B
+    utility_batch: int = 0  # videos of a step; 0: as in the game
     utility_rate: float = 0.0  # of f_T; 0: as f_B
     utility_warmup: int = 0  # epochs, linear from a hundredth of f_T's rate to the whole
     utility_cosine: bool = False  # afterwards f_T's rate falls along half a cosine
@@ -212,6 +228,7 @@ class Start:
             "identity_goal",
             "utility_epochs",
             "budget_epochs",
+            "utility_batch",
             "utility_rate",
             "utility_warmup",
             least=0,
@@ -259,9 +276,9 @@ class MinimaxSettings:
     rates: Rates = field(default_factory=Rates)
     start: Start = field(default_factory=Start)
     headway: Headway = field(default_factory=Headway)
-    one_pass: bool = (
-        True  # clips and privacy frames through f_A together; False: one after the other, as published
-    )
+    # clips and privacy frames through f_A together, or one after the other, as published; None: together where both
+    # are frames of videos. Images of another dataset would count in the batch norm of clips.
+    one_pass: bool | None = None
     precision: str = "32-true"  # as Fabric names it
     compile: bool = False
     repeatable: bool = True  # on CUDA only convolutions that give the same result every time
@@ -300,6 +317,30 @@ class MinimaxSettings:
             raise UsageError(
                 f"batch={self.batch}, privacy_batch={self.privacy_batch}: batch norm and contrast need at least 2"
             )
+        if self.start.utility_batch == 1:
+            raise UsageError("Start utility_batch=1: batch norm needs at least 2")
+
+    @property
+    def together(self) -> bool:
+        """Whether a step takes clips and privacy frames through f_A in one pass."""
+        return self.passes(self.one_pass)
+
+    def passes(self, one_pass: bool | None) -> bool:
+        """What a `one_pass` that was written comes to with these settings."""
+        if one_pass is not None:
+            return one_pass
+        return self.budget is None or self.budget.source == "video"
+
+    @property
+    def starts_apart(self) -> bool:
+        """Whether f_T learns from other batches before the game than in it."""
+        return self.utility.temporal != "none" or bool(self.start.utility_batch)
+
+    @property
+    def form(self) -> dict[str, str]:
+        """What earlier versions did otherwise with the same settings: a run is known by it too."""
+        taught = self.utility.temporal != "none" and self.start.utility_epochs
+        return {"utility_start": "actions"} if taught else {}
 
 
 FREE_TO_CHANGE = (

@@ -193,11 +193,11 @@ class Step:
         if clips:
             parts += [batch.clips]
         if views and batch.views is not None:
-            whole = by_video or self.settings.one_pass
+            whole = by_video or self.settings.together
             parts += [batch.views] if whole else list(batch.views.split(1, dim=1))
         if by_video:
             done = [_apart(through(_together(part)), part) for part in parts]
-        elif self.settings.one_pass and len(parts) > 1:
+        elif self.settings.together and len(parts) > 1:
             done = _unfold(through(_fold(parts)), parts)
         else:
             done = [_unfold(through(_fold([part])), [part])[0] for part in parts]

@@ -12,7 +12,8 @@ from torch import nn
 from videoveil._torchvision import torchvision
 from videoveil.anonymizers import ShapeMismatch, pixel
 from videoveil.anonymizers.pixel import StageConfig, UNet, UNetPP, build_stage
-from videoveil.errors import CheckpointError
+from videoveil.encoders import convert, create, save
+from videoveil.errors import CheckpointError, UsageError
 
 from .pipelines import NETWORKS, frames, settled
 
@@ -124,11 +125,22 @@ def test_the_unetpp_mirrors_frames_up_to_multiples_of_16() -> None:
         assert torch.allclose(anonymizer(cut), anonymizer(mirrored)[..., :29, :37], atol=1e-6)
 
 
-def test_the_encoder_of_the_unetpp_starts_from_torchvision_weights(tmp_path: Path) -> None:
+@pytest.mark.parametrize("source", ["file", "torchvision:IMAGENET1K_V1"])
+def test_the_encoder_of_the_unetpp_starts_from_weights_of_a_resnet_18(
+    source: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     theirs = torchvision.models.resnet18(weights=None)
-    save_file(theirs.state_dict(), tmp_path / "resnet18.safetensors")
+    save_file(theirs.state_dict(), tmp_path / "theirs.safetensors")
+    if source == "file":
+        source = str(tmp_path / "ours.safetensors")
+        convert(tmp_path / "theirs.safetensors", "resnet.18", source)
+    else:  # from torchvision's own cache
+        monkeypatch.setattr(torch.hub, "_hub_dir", str(tmp_path))
+        (tmp_path / "checkpoints").mkdir()
+        url = torchvision.models.ResNet18_Weights.IMAGENET1K_V1.url
+        torch.save(theirs.state_dict(), tmp_path / "checkpoints" / url.rpartition("/")[2])
     network = build_stage(UNetPP())
-    network.load_encoder(tmp_path / "resnet18.safetensors")
+    network.load_encoder(source)
     assert torch.equal(network.encoder.layer3[0].conv1.weight, theirs.layer3[0].conv1.weight)
     x = frames(1, 32, 32)
     theirs.eval(), network.eval()
@@ -140,3 +152,20 @@ def test_the_encoder_of_the_unetpp_starts_from_torchvision_weights(tmp_path: Pat
     assert torch.equal(found[3], e4)
     with pytest.raises(CheckpointError, match="not the weights of a ResNet-18"):
         network.start_from({"conv1.weight": torch.zeros(1)})
+
+
+def test_what_is_no_resnet_18_for_the_unetpp_is_said(tmp_path: Path) -> None:
+    network, path = build_stage(UNetPP()), tmp_path / "other.safetensors"
+    save(create("mobilenet.v1-0.25", classes=0), path)
+    begun = "the encoder of a UNet\\+\\+ starts from a ResNet-18: "
+    for source, says in (
+        (path, r".*holds weights of mobilenet\.v1-0\.25, not of resnet\.18"),
+        (tmp_path / "none.safetensors", ".*no such file"),
+    ):
+        with pytest.raises(CheckpointError, match=begun + says):
+            network.load_encoder(source)
+    save_file({"a": torch.zeros(1)}, path)
+    with pytest.raises(CheckpointError, match=begun + r".*veil convert"):
+        network.load_encoder(path)
+    with pytest.raises(UsageError, match=r"no weights 'V9'; there are IMAGENET1K_V1"):
+        network.load_encoder("torchvision:V9")

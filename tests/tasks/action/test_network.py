@@ -16,9 +16,10 @@ from tests.tasks.make_store import action_store, grey_dataset, reordered, seen
 from videoveil.data.records import Dataset, Item
 from videoveil.encoders import create, save
 from videoveil.errors import BadItems, CheckpointError, Diverged, UsageError
+from videoveil.media import sampling
 from videoveil.media.reader import open_video
 from videoveil.media.sampling import equidistant_spact
-from videoveil.media.transforms import EvalTransform
+from videoveil.media.transforms import EvalTransform, preset
 from videoveil.tasks.action.network import (
     ENCODER,
     FORMAT,
@@ -26,12 +27,17 @@ from videoveil.tasks.action.network import (
     ActionNetwork,
     FittedNetwork,
     NetworkConfig,
+    PaperConfig,
     build,
     fine_tune,
+    long_enough,
     scratch,
+    spact,
+    ted_spad,
 )
 from videoveil.tasks.base import Clips
-from videoveil.training import checkpoints
+from videoveil.training import checkpoints, seeds
+from videoveil.training.clip_batches import ClipBatches, Frames
 
 QUICK = NetworkConfig(
     encoder="tiny",
@@ -160,6 +166,96 @@ def test_the_presets_are_the_published_settings() -> None:
     assert (scratch().encoder, scratch().clips, scratch().freeze_norm) == ("r3d.18", 10, False)
     tuned = fine_tune()
     assert (tuned.optimizer, tuned.learning_rate, tuned.freeze_norm, tuned.clips) == ("adam", 1e-4, True, 10)
+
+
+# --- as the papers do it ------------------------------------------------------------------------------------
+
+
+def papers(config: PaperConfig, **changes: Any) -> PaperConfig:
+    """On the smallest network, for two epochs."""
+    small = {"encoder": "tiny", "weights": "random", "size": 32, "epochs": 2, "batch": 3, "warmup_epochs": 0}
+    return dataclasses.replace(config, **{**small, **changes})
+
+
+def test_settings_of_the_papers_change_nothing_of_other_networks() -> None:
+    """Names of stored results are made of these fields."""
+    names = {field.name for field in dataclasses.fields(NetworkConfig)}
+    own = {field.name for field in dataclasses.fields(PaperConfig)} - names
+    assert own == {"placing", "test", "plateau", "patience"}
+    assert type(scratch()) is type(fine_tune()) is NetworkConfig
+
+
+@pytest.mark.parametrize(
+    ("config", "rule", "test"),
+    [
+        (spact(), sampling.random_clip_spact, "spact-test"),
+        (ted_spad(), sampling.random_clip_ted_spad, "ted-spad-test"),
+    ],
+)
+def test_clips_of_the_papers_have_their_stride_their_places_and_their_crops(
+    greys: Dataset, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, config: PaperConfig, rule: Any, test: str
+) -> None:
+    items, config = greys.split("train"), papers(config)
+    batches = config.batches(
+        items,
+        torch.zeros(len(items)),
+        frames=Frames(),
+        length=16,
+        stride=2,
+        preset=preset("weak", 32),
+        batch=2,
+        seed=3,
+        workers=1,
+    )
+    for number, item in enumerate(items):
+        total = Frames().count(item)
+        rng = seeds.rng(3, "clip", 5, item.id)
+        chosen = rule(total, 16, 2, rng)
+        shown = batches.decide(number, 5).frames
+        assert torch.equal(shown, Frames().read(item, chosen.indices))
+    plain: list[Any] = []
+    monkeypatch.setattr(ClipBatches, "place", lambda *_: plain.append(1))
+    fitted = train(greys, config, run=tmp_path)
+    assert not plain  # nothing was placed in the usual way
+    assert fitted.network.encoder.input.stride == 2
+    (item,) = greys.split("test")[:1]
+    places = fitted.places(Frames().count(item))
+    frames = Frames().read(item, places[0].indices).numpy()
+    assert torch.equal(fitted.clips_of(item)[0], preset(test, 32).evaluate(frames))
+    back = FittedNetwork.load(tmp_path / MODEL)
+    assert back.config == config
+    assert np.array_equal(back.probabilities([item]), fitted.probabilities([item]))
+
+
+def test_the_rate_falls_on_a_plateau_and_training_ends_when_it_is_nothing() -> None:
+    config = papers(spact(), epochs=40)
+    losses = [3.0, 2.0, 2.5, 1.0, 1.0]
+    rates = [config.rate(len(losses[:n]), losses[:n]) for n in range(len(losses) + 1)]
+    assert rates == pytest.approx([1e-3, 1e-3, 1e-3, 1e-4, 1e-4, 1e-5])
+    assert not config.over(losses)
+    assert config.over([1.0] * 30)
+    patient = dataclasses.replace(config, patience=1)
+    assert patient.rate(5, losses) == pytest.approx(1e-3)
+    cosine = papers(ted_spad(), epochs=4)
+    assert cosine.rate(2.0, [1.0] * 30) == pytest.approx(5e-5)
+    assert not cosine.over([1.0] * 30)
+
+
+def test_videos_too_short_for_the_papers_are_left_out_and_most_of_them_an_error(greys: Dataset) -> None:
+    items = greys.split("train")
+    lengths = {item.id: 60 for item in items} | {items[0].id: 16}  # 9 of 16 frames decode
+    config, spec = papers(spact()), create("tiny", weights="random", size=32, stride=2).input
+    frames = Frames()
+    frames._counts = dict(lengths)
+    assert long_enough(items, frames, config, spec) == items
+    frames._counts[items[0].id] = 15
+    assert long_enough(items, frames, config, spec) == items[1:]
+    assert long_enough(items, frames, papers(ted_spad()), spec) == items  # with stride 1
+    assert long_enough(items, frames, quick(), spec) == items
+    frames._counts = dict.fromkeys(lengths, 15)
+    with pytest.raises(BadItems, match="too short for clips of 16 frames with stride 2") as caught:
+        long_enough(items, frames, config, spec)
+    assert len(caught.value.offenders) == len(items)
 
 
 # --- scoring ------------------------------------------------------------------------------------------------
@@ -356,6 +452,21 @@ def test_divergence_is_reported(greys: Dataset) -> None:
 def test_impossible_settings_are_refused(changes: dict[str, Any], says: str) -> None:
     with pytest.raises(UsageError, match=says):
         quick(**changes)
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"placing": "all"}, "placing='all'"),
+        ({"placing": "spact"}, "unknown sampler 'spact'"),
+        ({"test": "weak"}, "test='weak'"),
+        ({"plateau": 1.5}, r"factor=1\.5"),
+        ({"patience": -1}, "patience=-1"),
+    ],
+)
+def test_impossible_settings_of_papers_are_refused(changes: dict[str, Any], says: str) -> None:
+    with pytest.raises(UsageError, match=says):
+        papers(spact(), **changes)
 
 
 def test_an_encoder_of_single_frames_is_refused() -> None:

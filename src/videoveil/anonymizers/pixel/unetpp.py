@@ -112,10 +112,17 @@ class UNetPP(PixelStage):
         return finished(logits[..., :height, :width], self.settings.out)
 
     def load_encoder(self, source: str | Path) -> None:
-        """Start the encoder from torchvision's ResNet-18 weights (ImageNet): a file that the user has fetched."""
-        from videoveil.encoders.foreign import read_foreign
+        """Start the encoder from a ResNet-18 (published: of ImageNet), given as `encoders.create` takes weights.
 
-        self.start_from(read_foreign(Path(source))[0], str(source))
+        The pixels that it sees stay in [0, 1]: the released code normalises none.
+        """
+        from videoveil.encoders import create
+
+        try:
+            network = create("resnet.18", weights=source, classes=0).network
+        except CheckpointError as error:
+            raise CheckpointError(f"the encoder of a UNet++ starts from a ResNet-18: {error}") from error
+        self.start_from(network.state_dict(), str(source))
 
     def start_from(self, tensors: Mapping[str, Tensor], source: str = "weights") -> None:
         """The same from tensors; those of the classifier are left out."""

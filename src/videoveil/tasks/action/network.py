@@ -5,7 +5,7 @@ Shapes: N clips of T frames, n videos, C classes or k tags.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,7 +19,7 @@ from videoveil import devices, files
 from videoveil.data.records import Item
 from videoveil.encoders import Classifier, create, save
 from videoveil.encoders.registry import EMBEDDED
-from videoveil.errors import CheckpointError, UsageError
+from videoveil.errors import BadItems, CheckpointError, UsageError
 from videoveil.media import sampling
 from videoveil.media.transforms import EvalTransform, preset
 from videoveil.tasks import settings
@@ -28,11 +28,12 @@ from videoveil.tasks.base import Clips, Progress, Role, Score, as_clips
 from videoveil.tasks.targets import Targets, What, label_problems, targets, vocabulary
 from videoveil.training import checkpoints, seeds
 from videoveil.training.clip_batches import ClipBatches, FramePainter, Frames, check, frames_memory
-from videoveil.training.supervised import Loop, Schedule, binary_cross_entropy, cross_entropy
+from videoveil.training.supervised import Loop, Plateau, Schedule, binary_cross_entropy, cross_entropy
 
 if TYPE_CHECKING:
     from lightning.fabric import Fabric
 
+    from videoveil.encoders.base import InputSpec
     from videoveil.features.pixels import PixelVeil
 
 FORMAT = "videoveil-action-network-1"
@@ -72,6 +73,81 @@ class NetworkConfig(Schedule):
             raise UsageError(f"sampler={self.sampler!r}: choose equidistant or spact")
         preset(self.augment, 8)
 
+    def look(self, spec: InputSpec) -> Callable[[Tensor], Tensor]:
+        """How test frames are cut: uint8 (n, H, W, 3) → (3, n, s, s)."""
+        return EvalTransform(spec.resize, spec.size)
+
+    def takes(self, total: int, spec: InputSpec) -> bool:
+        """Whether a training video of `total` frames is long enough."""
+        return True
+
+    def batches(self, items: Sequence[Item], values: Tensor, **options: Any) -> ClipBatches:
+        """The training clips."""
+        return ClipBatches(items, values, **options)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PaperConfig(NetworkConfig):
+    """A network as the papers train and test it, see `spact` and `ted_spad`.
+
+    `plateau`: the rate is multiplied by it when `patience` epochs and one more have not had the lowest loss so far; 0
+    leaves it to `decay`. Videos too short for the rule of training clips are left out. These are no settings of
+    `NetworkConfig`: what is stored is known by the fields of that, and none of them changes it.
+    """
+
+    sampler: str = "spact"
+    placing: str = "random-spact"  # of training clips, a rule of `media.sampling`
+    test: str = "spact-test"  # how test clips are cut, a preset of media.transforms without chance
+    plateau: float = 0.0
+    patience: int = 0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not sampling.parse_sampler(self.placing).random:
+            raise UsageError(f"placing={self.placing!r}: choose a random rule, such as random-spact")
+        if preset(self.test, 8).random:
+            raise UsageError(f"test={self.test!r}: choose a preset without chance")
+        if self.plateau:
+            self._falling()
+
+    def _falling(self) -> Plateau:
+        return Plateau(
+            epochs=self.epochs,
+            batch=self.batch,
+            learning_rate=self.learning_rate,
+            warmup_epochs=self.warmup_epochs,
+            factor=self.plateau,
+            patience=self.patience,
+        )
+
+    def rate(self, epoch: float, losses: Sequence[float] = ()) -> float:
+        return self._falling().rate(epoch, losses) if self.plateau else super().rate(epoch, losses)
+
+    def over(self, losses: Sequence[float]) -> bool:
+        return bool(self.plateau) and self._falling().over(losses)
+
+    def look(self, spec: InputSpec) -> Callable[[Tensor], Tensor]:
+        return preset(self.test, spec.size).evaluate
+
+    def takes(self, total: int, spec: InputSpec) -> bool:
+        rule = sampling.parse_sampler(self.placing, spec.frames, spec.stride)
+        return bool(rule(total, np.random.default_rng(0)))  # up to the length alone, not to the draw
+
+    def batches(self, items: Sequence[Item], values: Tensor, **options: Any) -> ClipBatches:
+        return PlacedClips(items, values, placing=self.placing, **options)
+
+
+class PlacedClips(ClipBatches):
+    """Training clips by one of the rules in `media.sampling`, which must have a clip of every item."""
+
+    def __init__(self, items: Sequence[Item], values: Tensor, *, placing: str, **options: Any):
+        super().__init__(items, values, **options)
+        self.rule = sampling.parse_sampler(placing, self.length, self.stride)
+
+    def place(self, total: int, rng: np.random.Generator) -> sampling.Clip:
+        (chosen,) = self.rule(total, rng)
+        return chosen
+
 
 def scratch() -> NetworkConfig:
     """R3D-18 from random weights: what a few hundred to a few thousand clips allow."""
@@ -85,11 +161,56 @@ def fine_tune() -> NetworkConfig:
     )
 
 
+def spact() -> PaperConfig:
+    """SPAct's f'_T: 150 epochs of Adam at 1e-3, ÷10 on a plateau; 16 frames of 32, a square of the middle in tests.
+
+    From its code what the supplement leaves open: five epochs of warm-up and a plateau without patience. Its batch is
+    that of SPAct's minimax loop.
+    """
+    return PaperConfig(
+        encoder="r3d.18-spact",
+        stride=2,
+        size=112,
+        epochs=150,
+        batch=24,
+        optimizer="adam",
+        learning_rate=1e-3,
+        weight_decay=0.0,
+        warmup_epochs=5,
+        gradient_clip=0.0,
+        plateau=0.1,
+    )
+
+
+def ted_spad(raw: bool = False) -> PaperConfig:
+    """f'_T of TeD-SPAD and the penalty paper: Adam at 1e-4, 100 epochs on raw videos and 50 on anonymized ones.
+
+    The rate as in their fine-tuning scripts: five epochs of warm-up, then half a cosine.
+    """
+    return PaperConfig(
+        encoder="i3d.resnet50",
+        stride=2,
+        size=224,
+        placing="random-ted-spad",
+        augment="ted-spad",
+        test="ted-spad-test",
+        dropout=0.5,
+        epochs=100 if raw else 50,
+        batch=16,
+        optimizer="adam",
+        learning_rate=1e-4,
+        weight_decay=0.0,
+        warmup_epochs=5,
+        gradient_clip=0.0,
+    )
+
+
 FREE_TO_CHANGE = (
     "cache_gib",
     "workers",
     "clips",
     "sampler",
+    "test",
     "checkpoint_every",
 )  # none changes what is learnt
 
@@ -120,15 +241,16 @@ class ActionNetwork:
         memory = frames_memory(config.cache_gib, fabric.device)
         frames = Frames(memory, device=fabric.device, paint=train.paint)
         check(items, frames, config.workers, also=label_problems(items, names, config.target))
-        labels = targets(items, names, config.target)
         network = build(config, len(names), seed)
+        spec = network.encoder.input
+        items = long_enough(items, frames, config, spec)
+        labels = targets(items, names, config.target)
         start = network.encoder.content_hash()
         if fabric.device.type == "cuda":
             devices.fast_layout(network)
-        spec = network.encoder.input
         loop = Loop(
             network,
-            ClipBatches(
+            config.batches(
                 items,
                 torch.from_numpy(labels.values),
                 frames=frames,
@@ -173,6 +295,23 @@ def build(config: NetworkConfig, outputs: int, seed: int) -> Classifier:
     if encoder.kind != "video":
         raise UsageError(f"{encoder.name} looks at single frames; choose a video encoder (see `veil models`)")
     return Classifier(encoder, outputs, config.dropout, seed=seed)
+
+
+def long_enough(
+    items: Sequence[Item], frames: Frames, config: NetworkConfig, spec: InputSpec
+) -> tuple[Item, ...]:
+    """The items that training clips can be cut from; a training from which most are missing is not what was asked."""
+    counts = {item.id: frames.count(item) for item in items}
+    kept = tuple(item for item in items if config.takes(counts[item.id], spec))
+    if 2 * len(kept) < len(items):
+        there = {item.id for item in kept}
+        short = [f"{name}: {count} frames" for name, count in counts.items() if name not in there]
+        raise BadItems(
+            f"{len(short)} of {len(items)} videos are too short for clips of {spec.frames} frames with stride "
+            f"{spec.stride}:",
+            short,
+        )
+    return kept
 
 
 def _asked(config: NetworkConfig) -> dict[str, Any]:
@@ -275,7 +414,7 @@ class FittedNetwork:
     def clips_of(self, item: Item, paint: FramePainter | None = None) -> Tensor:
         """(clips, 3, T, s, s) uint8."""
         spec, frames = self.network.encoder.input, Frames(paint=paint)
-        transform = EvalTransform(spec.resize, spec.size)
+        transform = self.config.look(spec)
         clips = self.places(frames.count(item))
         wanted = sorted({index for clip in clips for index in clip.indices})
         rows = transform(frames.read(item, wanted))  # (3, wanted, s, s)
@@ -312,7 +451,8 @@ class FittedNetwork:
         tensors, facts = checkpoints.read(source, FORMAT)
         try:
             names, prior = tuple(facts["names"]), Prior(tuple(facts["prior"]))
-            config = settings.from_json(NetworkConfig, facts["config"])
+            kind = PaperConfig if "placing" in facts["config"] else NetworkConfig
+            config = settings.from_json(kind, facts["config"])
             seed, history = facts["seed"], facts["history"]
             options = dict(facts.get("encoder") or _asked(config))
         except (KeyError, TypeError) as error:
