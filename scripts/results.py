@@ -160,6 +160,7 @@ AUDITS = {
     "splavu": "SPLAVU",
     "downsample:4": "downsample 4×",
     "canary": "black but for a corner that tells women from men",
+    "veil-pixel": "`veil-pixel`, our default: a line drawing",
     "veil-pixel-attackers": "UNet and line drawing, trained against attackers",
     "blur": "strong blur of the whole picture",
     "black": "black frames",
