@@ -55,8 +55,12 @@ def test_a_network_that_cannot_attack_is_refused_before_anything_is_trained(
 
 
 def test_a_network_that_fits_the_pictures_of_a_gpu_is_welcome_there() -> None:
-    with_networks(PARTICIPANTS, ("c3d",), gpu=True)
-    with_networks(PARTICIPANTS, ("c3d",), 112)
+    for armed in (
+        with_networks(PARTICIPANTS, ("c3d",), gpu=True),
+        with_networks(PARTICIPANTS, ("c3d",), 112),
+    ):
+        known = {one.name: one.config(True) for one in armed if one.learns}
+        assert "c3d" in known["clips"].networks
 
 
 # --- from files ---
