@@ -34,6 +34,15 @@ def test_a_video_goes_in_and_comes_out_anonymized(server: Server, done: str, tmp
     assert canaries.find(path, SECRET) == []
 
 
+@pytest.mark.parametrize("kind", ["application/x-www-form-urlencoded", "video/mp4", "text/plain", ""])
+def test_a_body_is_taken_whatever_it_is_called(server: Server, walk: Path, kind: str) -> None:
+    """`curl --data-binary`, as docs/service.md has it, calls a body a form."""
+    headers = {"Content-Type": kind} if kind else {}
+    answer = server.ask("POST", "/api/jobs?model=black", walk.read_bytes(), headers=headers)
+    assert answer.status == 201, answer
+    assert server.ended(answer.json["id"])["state"] == "done"
+
+
 def test_the_raw_upload_is_gone_when_the_job_has_ended(server: Server, walk: Path) -> None:
     assert canaries.find(walk, SECRET) == list(range(12)), "the film that is sent is full of canaries"
     job = server.accepted(walk, "black")
