@@ -1,15 +1,16 @@
 """What the pixel tables of docs/results.md need a GPU for, side by side in one call.
 
-    python benchmarks/on_gpu.py DATA OUT [--minutes 28] [--alone 17] [--jobs 15] [--again] [--gathered FILE]
+    python benchmarks/on_gpu.py DATA OUT [--minutes 28] [--jobs 12] [--beside 4] [--again] [--gathered FILE]
 
-First the study on twins by itself, so that its clock means something (`pixel_study.py --scale gpu`: actions, attackers
-and anomalies of STUDIED). When it is done, or after the minutes that it has alone, rows on real clips
-(`real_pixels.py`: of LACKING what docs/data/pixels-real.json has no figure for, with `--again` also LEARNT from the
-beginning; then HELD on three seeds), and last the rest of the study (all rows, then drawing frames again). Processes
-compute at the same time through NVIDIA's MPS where its daemon is there. FILE, or else OUT/gathered.tgz, is written anew
-every twenty seconds and holds what is small and worth keeping: results, what was said of every test item, logs, the
-frontier and the strips of the theatre; never a video, a photograph or weights. When the minutes are over everything is
-stopped. The same call goes on from what is in OUT; an unpacked archive has no weights, and can only be shown:
+The study on twins (`pixel_study.py --scale gpu`: actions, attackers and anomalies of STUDIED, then drawing their frames
+again, then all other rows), and beside it rows on real clips (`real_pixels.py`: of LACKING what
+docs/data/pixels-real.json has no figure for, with `--again` also LEARNT from the beginning; actions and faces of all
+rows before anything is drawn again; then HELD on three seeds). The study's clock is that of a machine which does both.
+Processes compute at the same time through NVIDIA's MPS where its daemon is there. FILE, or else OUT/gathered.tgz, is
+written anew every twenty seconds and holds what is small and worth keeping: results, what was said of every test item,
+logs, the frontier and the strips of the theatre; never a video, a photograph or weights. When the minutes are over
+everything is stopped. The same call goes on from what is in OUT; an unpacked archive has no weights, and can only be
+shown:
 
     python benchmarks/real_pixels.py DATA OUT/real --show
     python scripts/results.py --add pixels-real OUT/real/results.json
@@ -43,7 +44,6 @@ from videoveil import files
 HERE = Path(__file__).parent
 ROOT = HERE.parent
 STORED = ROOT / "docs" / "data" / "pixels-real.json"
-ALONE = 17.0  # minutes, at most
 STUDIED = (  # on twins, first: the methods of the papers, their baselines, our default
     "downsample 2×",
     "downsample 4×",
@@ -51,7 +51,6 @@ STUDIED = (  # on twins, first: the methods of the papers, their baselines, our 
     "strong blur",
     "weak blur",
     "SPAct",
-    "SPAct, UNet++",
     "TeD-SPAD",
     "penalty, B=0.15",
     "penalty, B=0.5",
@@ -63,8 +62,8 @@ STUDIED = (  # on twins, first: the methods of the papers, their baselines, our 
 LACKING = (  # on real clips, in stored results
     "VITA, told",
     "Noisy-Features",
-    "blacken, then veil-pixel",
     "weak blur",
+    "blacken, then veil-pixel",
     "blacken faces",
     "blacken faces, then veil-pixel",
     "blacken faces, then veil-unet",
@@ -102,23 +101,11 @@ class Chain:
 
     steps: Sequence[Step]
     out: Path
-    behind: Sequence[Chain] = ()  # begins when these are over,
-    patience: float | None = None  # or after so many seconds; None: never before
     running: subprocess.Popen[bytes] | None = None
     stopped: bool = False
-    over: threading.Event = field(default_factory=threading.Event)
     lock: threading.Lock = field(default_factory=threading.Lock)  # nothing begins while it is being stopped
 
     def run(self) -> None:
-        latest = None if self.patience is None else time.monotonic() + self.patience
-        for chain in self.behind:
-            chain.over.wait(None if latest is None else max(0.0, latest - time.monotonic()))
-        try:
-            self._steps()
-        finally:
-            self.over.set()
-
-    def _steps(self) -> None:
         for step in self.steps:
             began = time.monotonic()
             with (self.out / f"{step.name}.log").open("ab") as log:
@@ -155,31 +142,37 @@ def _kill(process: subprocess.Popen[bytes]) -> None:
 
 
 def stages(asked: argparse.Namespace) -> list[Chain]:
-    """The study, rows on real clips, the rest of the study."""
+    """The study on twins, and rows on real clips."""
 
     def script(name: str, *words: str | int | Path) -> tuple[str, ...]:
         return (sys.executable, str(HERE / name), *map(str, words))
 
+    def study(*words: str | int | Path) -> tuple[str, ...]:
+        return script("pixel_study.py", twins, "--scale", "gpu", *own, "--jobs", asked.jobs, *words)
+
+    def clips(out: Path, *words: str | int | Path) -> tuple[str, ...]:
+        return script("real_pixels.py", asked.data, out, *own, "--jobs", asked.beside, *words)
+
+    own = ("--workers", 1, "--device", "cuda")
     twins, real, held = (asked.out / name for name in ("twins", "real", "real-seeds"))
-    study = ("--scale", "gpu", "--workers", 1, "--device", "cuda")
     shown = ("--plot", twins / "frontier.png", "--strips", twins / "strips.png")
-    undrawn = ("--without", "reconstruction")
-    jobs = ("--jobs", asked.jobs)
-    clips = ("--device", "cuda", "--workers", 1, "--jobs", max(1, asked.jobs * 2 // 3))  # of more memory each
+    undrawn, seen = ("--without", "reconstruction"), ("--parts", "action", "faces")
     stored = asked.out / "stored.json"
     known = json.loads(STORED.read_text("utf-8"))
     again = LEARNT if asked.again else ()
     files.write_json(stored, {"rows": {n: row for n, row in known["rows"].items() if n not in again}})
-    rows = LACKING[:1] + again + LACKING[1:]
-    judged = ("--seeds", 0, 1, 2, "--parts", "action", "faces", "--rows", *HELD)
-    lacking = script("real_pixels.py", asked.data, real, *clips, "--missing", stored, "--rows", *rows)
-    studied = script("pixel_study.py", twins, *study, *jobs, *undrawn, "--rows", *STUDIED)
-    first = Chain((Step("twins", studied),), asked.out)
-    seeds = script("real_pixels.py", asked.data, held, *clips, *judged)
-    second = Chain((Step("real", lacking), Step("real-seeds", seeds)), asked.out, (first,), 60 * asked.alone)
-    more = Step("twins-more", script("pixel_study.py", twins, *study, *jobs, *undrawn, *shown))
-    drawn = Step("twins-drawn", script("pixel_study.py", twins, *study, *jobs))
-    return [first, second, Chain((more, drawn), asked.out, (first, second))]
+    lacking = ("--missing", stored, "--rows", *LACKING[:3], *again, *LACKING[3:])
+    on_twins = (
+        Step("twins", study(*undrawn, "--rows", *STUDIED)),
+        Step("twins-drawn", study("--rows", *STUDIED)),
+        Step("twins-more", study(*shown)),
+    )
+    on_clips = (
+        Step("real-seen", clips(real, *seen, *lacking)),
+        Step("real", clips(real, *lacking)),
+        Step("real-seeds", clips(held, "--seeds", 0, 1, 2, *seen, "--rows", *HELD)),
+    )
+    return [Chain(on_twins, asked.out), Chain(on_clips, asked.out)]
 
 
 def gather(out: Path, found: Path) -> None:
@@ -258,8 +251,8 @@ def main() -> None:
     parser.add_argument("data", type=Path, help="as for real_pixels.py")
     parser.add_argument("out", type=Path)
     parser.add_argument("--minutes", type=float, default=28.0)
-    parser.add_argument("--alone", type=float, default=ALONE, help="minutes for the study on twins by itself")
-    parser.add_argument("--jobs", type=int, default=15, help="of a command")
+    parser.add_argument("--jobs", type=int, default=12, help="processes of the study on twins")
+    parser.add_argument("--beside", type=int, default=4, help="and of rows on real clips")
     parser.add_argument("--again", action="store_true", help="also rows on real clips that learn")
     parser.add_argument("--gathered", type=Path, help="an archive elsewhere than OUT/gathered.tgz")
     asked = parser.parse_args()

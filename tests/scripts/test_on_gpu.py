@@ -170,17 +170,7 @@ def test_commands_end_with_all_of_their_processes(leader: str, tmp_path: Path) -
     assert rests(beat), "a process of the command is still at work"
 
 
-def test_what_comes_first_has_the_machine_to_itself(tmp_path: Path) -> None:
-    first, there = tmp_path / "first", f"pathlib.Path({str(tmp_path / 'first')!r})"
-    alone = Chain((python("alone", f"import time; time.sleep(1); open({str(first)!r}, 'w')"),), tmp_path)
-    code = f"import pathlib\nassert {there}.is_file()\nprint('after it')"
-    later = Chain((python("later", code),), tmp_path, (alone,), 60.0)
-    on_gpu.run([alone, later], tmp_path, tmp_path / "found.tgz", time.monotonic() + 120)
-    assert (tmp_path / "later.log").read_text() == "after it\n"
-
-
-def test_but_not_for_longer_than_it_may(tmp_path: Path) -> None:
-    """The second chain begins beside it, and both are waited for."""
+def test_twins_and_real_clips_are_at_work_side_by_side(tmp_path: Path) -> None:
     one, other = tmp_path / "one", tmp_path / "other"
 
     def meets(mine: Path, yours: Path) -> str:
@@ -189,15 +179,17 @@ def test_but_not_for_longer_than_it_may(tmp_path: Path) -> None:
             f"while not pathlib.Path({str(yours)!r}).is_file(): time.sleep(.02)\ntime.sleep(.2); print('met')"
         )
 
-    first = Chain((python("one", meets(one, other)),), tmp_path)
-    second = Chain((python("other", meets(other, one)),), tmp_path, (first,), 0.5)
-    on_gpu.run([first, second], tmp_path, tmp_path / "found.tgz", time.monotonic() + 120)
+    chains = [
+        Chain((python(mine.name, meets(mine, yours)),), tmp_path)
+        for mine, yours in ((one, other), (other, one))
+    ]
+    on_gpu.run(chains, tmp_path, tmp_path / "found.tgz", time.monotonic() + 120)
     assert (tmp_path / "one.log").read_text() == (tmp_path / "other.log").read_text() == "met\n"
 
 
 def test_rows_that_are_learnt_again_lack_everything(tmp_path: Path) -> None:
     for again in (False, True):
-        asked = argparse.Namespace(data=tmp_path, out=tmp_path, jobs=2, again=again, alone=1.0)
+        asked = argparse.Namespace(data=tmp_path, out=tmp_path, jobs=2, beside=1, again=again)
         (real,) = (s for c in on_gpu.stages(asked) for s in c.steps if s.name == "real")
         stored = json.loads(Path(real.words[real.words.index("--missing") + 1]).read_text())["rows"]
         rows = real.words[real.words.index("--rows") + 1 :]
@@ -231,9 +223,9 @@ def test_whoever_is_asked_to_end_ends_its_commands(tmp_path: Path) -> None:
 
 
 def test_the_commands_are_ones_that_the_scripts_take(tmp_path: Path) -> None:
-    asked = argparse.Namespace(data=tmp_path, out=tmp_path, jobs=2, again=True, alone=1.0)
+    asked = argparse.Namespace(data=tmp_path, out=tmp_path, jobs=2, beside=1, again=True)
     steps = [step for chain in on_gpu.stages(asked) for step in chain.steps]
-    names = ["twins", "real", "real-seeds", "twins-more", "twins-drawn"]
+    names = ["twins", "twins-drawn", "twins-more", "real-seen", "real", "real-seeds"]
     assert [step.name for step in steps] == names
     assert {*on_gpu.LACKING, *on_gpu.LEARNT, *on_gpu.HELD} <= set(real_pixels.known())
     assert set(on_gpu.STUDIED) <= set(pixel_rows.rows(pixel_rows.SCALES["gpu"]))
