@@ -57,7 +57,6 @@ STUDIED = (  # on twins, first: the methods of the papers, their baselines, our 
     "VITA, told",
     "Noisy-Features",
     "veil-pixel",
-    "blacken, then veil-pixel",
 )
 LACKING = (  # on real clips, in stored results
     "VITA, told",
