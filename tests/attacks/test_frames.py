@@ -14,14 +14,14 @@ from PIL import Image
 from tests.attacks.pictures import Changed, people, relabelled
 from tests.tasks.make_store import action_store, reordered, seen
 from videoveil.attacks import ClipAttack, ClipConfig, FrameAttack, FrameConfig
-from videoveil.attacks.frames import MODEL, FittedPictureAttack, published
+from videoveil.attacks.frames import MODEL, FittedPictureAttack, spact, ted_spad
 from videoveil.attacks.metrics import attribute_report
 from videoveil.attacks.picture_training import ENCODER
 from videoveil.data.records import Dataset, Item
 from videoveil.data.theatre.cast import SKIN, identity
 from videoveil.data.theatre.playwright import trimmed
 from videoveil.data.twins.film import MP4, shoot
-from videoveil.encoders import Classifier
+from videoveil.encoders import Classifier, create, save
 from videoveil.errors import AnnotationError, BadItems, CheckpointError, UsageError
 from videoveil.tasks.base import Clips
 
@@ -497,9 +497,24 @@ def test_impossible_settings_are_refused(changes: dict[str, Any], says: str) -> 
         quick(**changes)
 
 
-def test_the_published_attacker_is_the_papers() -> None:
-    config = published()
+def test_the_published_attackers_are_the_papers() -> None:
+    config = ted_spad()
     assert (config.networks, config.size, config.batch, config.epochs) == (("resnet.50",), 224, 32, 100)
     assert (config.optimizer, config.learning_rate, config.factor) == ("adam", 1e-3, 0.2)
     # every image once in an epoch, and in tests the crop of that paper
     assert (config.per_video, config.test, config.patience) == (1, "ted-spad-test", 0)
+    small = spact()
+    assert (small.networks, small.size, small.batch, small.epochs) == (("resnet.50",), 112, 32, 150)
+    assert (small.optimizer, small.learning_rate, small.factor, small.patience) == ("adam", 1e-3, 0.1, 0)
+    assert (small.per_video, small.test) == (1, "spact-test-image")
+
+
+def test_published_attackers_from_random_weights_see_pixels_as_they_are(tmp_path: Path) -> None:
+    """Nothing is taken off and nothing divided by, as in the papers' code; given weights keep what they know."""
+    small = dataclasses.replace(spact(), networks=("resnet.18",), size=32)
+    plain = small.build("resnet.18", "scratch", 2, seed=0).encoder
+    assert (plain.input.mean, plain.input.std) == ((0.0, 0.0, 0.0), (1.0, 1.0, 1.0))
+    known = create("resnet.18", weights="random", classes=0, size=32)
+    save(known, tmp_path / "given.safetensors", {})
+    given = small.build("resnet.18", str(tmp_path / "given.safetensors"), 2, seed=0).encoder
+    assert given.input.mean == known.input.mean != (0.0, 0.0, 0.0)

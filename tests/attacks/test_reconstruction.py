@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import cv2
 import numpy as np
 import pytest
 import torch
@@ -120,7 +121,26 @@ def test_videos_that_were_anonymized_elsewhere_are_paired_by_name(films: Dataset
         Pairs(Clips(films.where(lambda item: item.id != "v00-0")), Clips(others)).check(others.items, 1)
 
 
-def mirrored(films: Dataset, root: Path, cut: int = 0) -> Dataset:
+def test_publishing_at_another_size_keeps_nobody_from_drawing_again(films: Dataset, tmp_path: Path) -> None:
+    """Frames of half and of twice the size are cut where the raw ones are; only another shape fits no pair."""
+    small = mirrored(films, tmp_path / "small", size=(24, 18))
+    task = ReconstructionAttack(dataclasses.replace(QUICK, epochs=8), raw=Clips(films))
+    score = task.fit(Clips(small, "train"), device="cpu").score(Clips(small, "test"))
+    assert score["psnr_unet"].value > score["psnr_published"].value + 4  # type: ignore[operator]
+
+    large = mirrored(films, tmp_path / "large", size=(96, 72))
+    lens = QUICK.lens()
+    for _, truth, seen in Pairs(Clips(films), Clips(large)).pictures(
+        films.items[:3], lens, 1, 0, torch.device("cpu")
+    ):
+        assert float((truth + seen - 1).abs().mean()) < 0.03  # a negative, pixel by pixel
+    wide = mirrored(films, tmp_path / "wide", size=(64, 36))
+    with pytest.raises(BadItems, match="12 of 12 pairs do not fit") as caught:
+        task.fit(Clips(wide, "train"), device="cpu")
+    assert caught.value.offenders[0] == "v00-0: 48×36 raw, 64×36 published: another shape"
+
+
+def mirrored(films: Dataset, root: Path, cut: int = 0, size: tuple[int, int] = (48, 36)) -> Dataset:
     from videoveil.media.reader import open_video
 
     root.mkdir()
@@ -128,7 +148,8 @@ def mirrored(films: Dataset, root: Path, cut: int = 0) -> Dataset:
     for item in films:
         with open_video(item.path) as video:
             images = [255 - frame.image for frame in video.frames()]
-        path = encode(root / item.path.name, images=images[: len(images) - cut], size=(48, 36))
+        images = [cv2.resize(image, size, interpolation=cv2.INTER_AREA) for image in images]
+        path = encode(root / item.path.name, images=images[: len(images) - cut], size=size)
         items.append(dataclasses.replace(item, path=path))
     return Dataset("published", root, tuple(items), attributes=films.attributes)
 

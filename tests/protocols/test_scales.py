@@ -44,6 +44,13 @@ def test_the_published_settings_are_the_papers() -> None:
     assert (attack.batch, attack.factor, attack.per_video, attack.test) == (32, 0.2, 1, "ted-spad-test")
     small = PAPER.frames(Network("resnet.50"), 112, images=True)
     assert (small.size, small.per_video, small.test) == (112, 1, "spact-test-image")
+    assert (small.epochs, small.factor, small.patience) == (150, 0.1, 0)
+    assert (
+        scratch.options()["norm"] == large.options()["norm"] == "zero_one"
+    )  # no mean taken off, as in their code
+    assert "norm" not in tuned.options()
+    assert attack.options("scratch") == {"size": 224, "norm": "zero_one"}
+    assert attack.options("file.safetensors") == {"size": 224}
     probe = PAPER.probe()
     assert (probe.batch, probe.epochs, probe.standardise) == (512, 50, False)
     assert PAPER.detection().width == 512

@@ -33,6 +33,7 @@ from videoveil.attacks.attributes import PREVALENCE, Labels, own_attributes
 from videoveil.attacks.losses import probabilities
 from videoveil.attacks.metrics import AttributeReport, attribute_report
 from videoveil.attacks.picture_networks import (
+    SCRATCH,
     PictureAttacker,
     PictureConfig,
     PooledClassifier,
@@ -123,14 +124,27 @@ class ClipConfig(PictureConfig):
         return super().classifier(encoder, outputs, seed)
 
 
-def published() -> FrameConfig:
+@dataclass(frozen=True, kw_only=True)
+class PaperFrames(FrameConfig):
+    """As the papers' code attacks: from random weights a network sees pixels in [0, 1], nothing taken off."""
+
+    patience: int = 0
+
+    def options(self, start: str) -> dict[str, Any]:
+        return {**super().options(start), **({"norm": "zero_one"} if start == SCRATCH else {})}
+
+
+def ted_spad() -> PaperFrames:
     """TeD-SPAD's image attacker: ResNet-50 from scratch at 224², batches of 32, at most 100 epochs at 1e-3, ÷5.
 
     An epoch sees every image once; test images are four fifths of each side, from the middle.
     """
-    return FrameConfig(
-        networks=("resnet.50",), size=224, test="ted-spad-test", per_video=1, epochs=100, patience=0
-    )
+    return PaperFrames(networks=("resnet.50",), size=224, test="ted-spad-test", per_video=1, epochs=100)
+
+
+def spact() -> PaperFrames:
+    """SPAct's: at 112², 150 epochs at 1e-3, ÷10, which its supplement says of all its target networks."""
+    return replace(ted_spad(), size=112, test="spact-test-image", epochs=150, factor=0.1)
 
 
 @dataclass(frozen=True)

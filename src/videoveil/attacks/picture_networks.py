@@ -157,9 +157,12 @@ class PictureConfig(Plateau):
     def build(self, network: str, start: str, outputs: int, seed: int) -> Classifier:
         """The network before it has learnt anything about these people."""
         weights = {SCRATCH: "random", OWN: None}.get(start, start)
-        options = {"size": self.size} if self.size else {}
-        encoder = create(network, weights=weights, seed=seed, classes=0, **options)
+        encoder = create(network, weights=weights, seed=seed, classes=0, **self.options(start))
         return self.classifier(encoder, outputs, seed)
+
+    def options(self, start: str) -> dict[str, Any]:
+        """Of an encoder that begins there."""
+        return {"size": self.size} if self.size else {}
 
     def classifier(self, encoder: Encoder, outputs: int, seed: int = 0) -> Classifier:
         kind = StillClassifier if self.still else Classifier

@@ -10,9 +10,10 @@ Shapes: B frames of side s in a batch, m frames.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cache, cached_property, partial
+from typing import Any
 
 import numpy as np
 import torch
@@ -27,6 +28,7 @@ from videoveil.data.records import Item
 from videoveil.encoders.base import COUNTER, seeded, tensors_hash
 from videoveil.errors import BadItems, MediaError
 from videoveil.features.pixels import PixelVeil
+from videoveil.media.crops import Size, clip_size
 from videoveil.media.transforms import preset
 from videoveil.tasks.base import Clips
 from videoveil.training import seeds
@@ -37,6 +39,7 @@ REACH = 5  # pixels, of the linear filter
 RIDGE = 1e-6  # of the mean square of a pixel
 CHUNK = 32  # frames that are drawn at once
 GRAIN = 2 / 255  # of a picture of one colour while the network learns
+ASPECT = 0.02  # by which the shapes of a pair may differ: sizes are whole numbers
 
 
 class Reconstructor(nn.Module):
@@ -104,12 +107,25 @@ def squared_error(made: Tensor, truth: Tensor) -> Tensor:
     return (made - truth).square().flatten(1).mean(1)
 
 
+def same_shape(one: Size, other: Size) -> bool:
+    """Whether one may be the other, made larger or smaller."""
+    return abs(one[1] * other[0] / (one[0] * other[1]) - 1) <= ASPECT
+
+
 @dataclass(frozen=True)
 class Pairs:
     """Raw and published videos of the same items. Where only an anonymizer lies between, frames are decoded once."""
 
     raw: Clips
     published: Clips
+
+    @cached_property
+    def sizes(self) -> Callable[[str], Size] | None:
+        """How large published frames must be so that crops of both are the same: as large as the raw ones."""
+        if self.raw.dataset is self.published.dataset:
+            return None
+        raw = {item.id: item for item in self.raw.dataset.items}
+        return cache(lambda name: clip_size(Frames().read(raw[name], [0])))
 
     @property
     def apart(self) -> bool:
@@ -127,7 +143,7 @@ class Pairs:
         return found[0], found[1]
 
     def check(self, items: Sequence[Item], workers: int) -> None:
-        """Every pair has the same number of frames of the same size; all that have not are listed."""
+        """Every pair has as many frames of one shape, larger or smaller or not; all that have not are listed."""
         raw, published = self.of(items)
         frames = Frames()
         check(raw, frames, workers)
@@ -139,14 +155,15 @@ class Pairs:
         for one, two in zip(raw, published):
             try:
                 counts = frames.count(one), other.count(two)
-                shapes = [tuple(f.read(i, [0]).shape[1:3]) for f, i in ((frames, one), (other, two))]
+                shapes = [clip_size(f.read(i, [0])) for f, i in ((frames, one), (other, two))]
             except MediaError as error:
                 wrong.append(f"{one.id}: {error.reason}")
                 continue
             if counts[0] != counts[1]:
                 wrong.append(f"{one.id}: {counts[0]} raw frames and {counts[1]} published ones")
-            elif shapes[0] != shapes[1]:
-                wrong.append(f"{one.id}: raw frames are {shapes[0]}, published ones {shapes[1]}")
+            elif not same_shape(*shapes):
+                raw_size, size = (f"{width}×{height}" for height, width in shapes)
+                wrong.append(f"{one.id}: {raw_size} raw, {size} published: another shape")
         if wrong:
             raise BadItems(f"{len(wrong)} of {len(raw)} pairs do not fit frame by frame:", wrong)
 
@@ -163,7 +180,9 @@ class Pairs:
         shown = ahead(raw, partial(lens.pictures, frames=Frames(side=side)), workers)
         hidden: Iterator[Tensor | None] = iter([None] * len(raw))
         if self.apart:
-            look = partial(lens.pictures, frames=Frames(side=side, paint=self.published.paint))
+            look = partial(
+                lens.pictures, frames=Frames(side=side, paint=self.published.paint, sizes=self.sizes)
+            )
             hidden = ahead(published, look, workers)
         for item, first, second in zip(raw, shown, hidden):
             truth = first.float().div(255)
@@ -193,9 +212,9 @@ class PairBatches(Batches):
         raw, published = pairs.of(items)
         self.veil: PixelVeil | None = pairs.published.veil()
 
-        def batches(chosen: list[Item], source: Clips) -> ClipBatches:
+        def batches(chosen: list[Item], source: Clips, **options: Any) -> ClipBatches:
             room = frames_memory(cache_gib / (2 if pairs.apart else 1), device)
-            frames = Frames(room, side=2 * size, device=device, paint=source.paint)
+            frames = Frames(room, side=2 * size, device=device, paint=source.paint, **options)
             check(chosen, frames, workers)
             return ClipBatches(
                 chosen,
@@ -212,7 +231,7 @@ class PairBatches(Batches):
 
         self.raw = batches(raw, pairs.raw)
         # the same seed and ids: the same frames, the same crops
-        self.published = batches(published, pairs.published) if pairs.apart else None
+        self.published = batches(published, pairs.published, sizes=pairs.sizes) if pairs.apart else None
         self.steps = self.raw.steps
 
     def epoch(self, number: int, rank: int, ranks: int, device: torch.device) -> Iterator[Batch]:

@@ -20,13 +20,13 @@ import numpy as np
 
 from videoveil import files
 from videoveil.attacks.gait import GALLERY, PROBE
+from videoveil.attacks.reconstructor import same_shape
 from videoveil.audit.subject import Side, Subject
 from videoveil.data import registry
 from videoveil.data.reading import stem_of, videos_below
 from videoveil.data.records import Dataset, Item
 from videoveil.errors import BadItems, MediaError, MissingItems, UsageError
 
-ASPECT = 0.02  # by which the shapes may differ: sizes are whole numbers
 LATE = Fraction(1, 1000)  # seconds by which times may differ, beside the rounding of both files
 SHOWN = 4  # sizes or tags that a note names
 # whether an anonymized video looks like the raw one of its name
@@ -222,7 +222,7 @@ def _differences(item: Item, one: Facts, other: Facts) -> tuple[str, ...]:
     found = []
     if one.frames != other.frames:
         found.append(f"{item.id}: {one.frames} frames raw, {other.frames} anonymized")
-    if abs(one.width * other.height / (one.height * other.width) - 1) > ASPECT:
+    if not same_shape((one.height, one.width), (other.height, other.width)):
         found.append(f"{item.id}: {one.size} raw, {other.size} anonymized: another shape")
     return tuple(found)
 

@@ -185,15 +185,14 @@ class FullSize(Scale):
         self, network: Network, size: int, *, labelled_frames: bool = False, images: bool = False
     ) -> FrameConfig:
         """Images are seen once in an epoch. Of a video no paper says how often: four frames of it."""
-        from videoveil.attacks.frames import published
+        from videoveil.attacks.frames import spact, ted_spad
 
-        attacker = published()
+        attacker = spact() if size == SPACT_SIDE else ted_spad()
         return replace(
             attacker,
             networks=(network.word,),
             size=self.size or size,
             epochs=self.attack_epochs or attacker.epochs,
-            test="spact-test-image" if size == SPACT_SIDE else attacker.test,
             per_video=attacker.per_video if images else 4,
             frames=self.views or 10,
             frame_stride=self.frame_stride if labelled_frames else 0,

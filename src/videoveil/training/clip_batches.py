@@ -26,7 +26,7 @@ from videoveil.data.records import Item
 from videoveil.errors import BadItems, MediaError, UsageError
 from videoveil.media import sampling
 from videoveil.media.batched import apply_batch
-from videoveil.media.crops import Box, Geometry, resize_clip
+from videoveil.media.crops import Box, Geometry, Size, clip_size, resize_clip
 from videoveil.media.image import read_image
 from videoveil.media.transforms import Draw, Preset, apply_one
 from videoveil.training import seeds
@@ -50,7 +50,8 @@ class Frames:
 
     `side`: pictures whose short side is longer are made that much smaller as they are decoded, so that photographs
     for a small network do not fill the memory; 0 leaves them as they are. `paint` comes before everything else: no
-    frame is kept or given out that has not been through it.
+    frame is kept or given out that has not been through it. `sizes`: the height and width that frames of an item are
+    given by its id after that, for videos that must be cut as others are which are larger or smaller.
     """
 
     def __init__(
@@ -60,8 +61,9 @@ class Frames:
         side: int = 0,
         device: torch.device | None = None,
         paint: FramePainter | None = None,
+        sizes: Callable[[str], Size] | None = None,
     ):
-        self.limit, self.used, self.side, self.paint = limit, 0, side, paint
+        self.limit, self.used, self.side, self.paint, self.sizes = limit, 0, side, paint, sizes
         self.device = device or torch.device("cpu")
         self._kept: dict[str, Tensor] = {}
         self._counts: dict[str, int] = {}
@@ -95,13 +97,13 @@ class Frames:
 
     def _decode(self, item: Item, indices: Sequence[int]) -> Tensor:
         if item.kind == "image":
-            picture = self._smaller(self._painted(item, [0], read_image(item.path).copy()[None]))
+            picture = self._smaller(item, self._painted(item, [0], read_image(item.path).copy()[None]))
             return picture.expand(len(indices), -1, -1, -1)
         from videoveil.media.reader import open_video
 
         with open_video(item.path) as video:
             images = video.read(list(indices))
-        return self._smaller(self._painted(item, indices, images))
+        return self._smaller(item, self._painted(item, indices, images))
 
     def _painted(self, item: Item, indices: Sequence[int], images: np.ndarray) -> Tensor:
         if self.paint is None:
@@ -114,14 +116,15 @@ class Frames:
             )
         return torch.from_numpy(np.ascontiguousarray(covered))
 
-    def _smaller(self, pictures: Tensor) -> Tensor:
-        """(n, H, W, 3) with a short side of at most `side`."""
-        _, height, width, _ = pictures.shape
-        short = min(height, width)
-        if not self.side or short <= self.side:
+    def _smaller(self, item: Item, pictures: Tensor) -> Tensor:
+        """(n, H, W, 3) of the asked size, with a short side of at most `side`."""
+        there = clip_size(pictures)
+        scaled = height, width = there if self.sizes is None else self.sizes(item.id)
+        if 0 < self.side < (short := min(scaled)):
+            scaled = round(height * self.side / short), round(width * self.side / short)
+        if scaled == there:
             return pictures
-        scaled = round(height * self.side / short), round(width * self.side / short)
-        geometry = Geometry(Box(0, 0, height, width), scaled, Box(0, 0, *scaled))
+        geometry = Geometry(Box(0, 0, *there), scaled, Box(0, 0, *scaled))
         return resize_clip(pictures, geometry).permute(1, 2, 3, 0).contiguous()
 
     def _keep(self, item: Item) -> Tensor | None:

@@ -73,6 +73,11 @@ class NetworkConfig(Schedule):
             raise UsageError(f"sampler={self.sampler!r}: choose equidistant or spact")
         preset(self.augment, 8)
 
+    def options(self) -> dict[str, Any]:
+        """Of the encoder."""
+        named = {key: getattr(self, key) for key in ("stride", "size") if getattr(self, key)}
+        return {"classes": 0, **named}
+
     def look(self, spec: InputSpec) -> Callable[[Tensor], Tensor]:
         """How test frames are cut: uint8 (n, H, W, 3) → (3, n, s, s)."""
         return EvalTransform(spec.resize, spec.size)
@@ -91,7 +96,8 @@ class PaperConfig(NetworkConfig):
     """A network as the papers train and test it, see `spact` and `ted_spad`.
 
     `plateau`: the rate is multiplied by it when `patience` epochs and one more have not had the lowest loss so far; 0
-    leaves it to `decay`. Videos too short for the rule of training clips are left out. These are no settings of
+    leaves it to `decay`. Videos too short for the rule of training clips are left out. From random weights a network
+    sees pixels in [0, 1], as in the papers' code; from others as these were trained. These are no settings of
     `NetworkConfig`: what is stored is known by the fields of that, and none of them changes it.
     """
 
@@ -125,6 +131,9 @@ class PaperConfig(NetworkConfig):
 
     def over(self, losses: Sequence[float]) -> bool:
         return bool(self.plateau) and self._falling().over(losses)
+
+    def options(self) -> dict[str, Any]:
+        return {**super().options(), **({"norm": "zero_one"} if self.weights == "random" else {})}
 
     def look(self, spec: InputSpec) -> Callable[[Tensor], Tensor]:
         return preset(self.test, spec.size).evaluate
@@ -286,7 +295,7 @@ class ActionNetwork:
 
 def build(config: NetworkConfig, outputs: int, seed: int) -> Classifier:
     """The network that a config names."""
-    encoder = create(config.encoder, weights=config.weights or None, seed=seed, **_asked(config))
+    encoder = create(config.encoder, weights=config.weights or None, seed=seed, **config.options())
     if config.freeze_norm and not config.weights and not (EMBEDDED / f"{encoder.name}.safetensors").is_file():
         raise UsageError(
             f"freeze_norm keeps batch norm as it came, and {encoder.name} comes with nothing: give weights=FILE, or "
@@ -312,12 +321,6 @@ def long_enough(
             short,
         )
     return kept
-
-
-def _asked(config: NetworkConfig) -> dict[str, Any]:
-    """The encoder options that a config names."""
-    named = {key: getattr(config, key) for key in ("stride", "size") if getattr(config, key)}
-    return {"classes": 0, **named}
 
 
 def _identity(
@@ -454,7 +457,7 @@ class FittedNetwork:
             kind = PaperConfig if "placing" in facts["config"] else NetworkConfig
             config = settings.from_json(kind, facts["config"])
             seed, history = facts["seed"], facts["history"]
-            options = dict(facts.get("encoder") or _asked(config))
+            options = dict(facts.get("encoder") or config.options())
         except (KeyError, TypeError) as error:
             raise CheckpointError(f"{source}: its description is damaged ({error!r})") from error
         encoder = create(config.encoder, weights="random", **options)
