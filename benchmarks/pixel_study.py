@@ -517,7 +517,7 @@ def draw(found: Any, path: Path, scale: Scale) -> None:
     axes.axhline(90, color="#888888", linewidth=1, linestyle="--")
     axes.axvline(0.5, color="#888888", linewidth=1, linestyle="--")
     axes.set(
-        xlabel="leakage above chance: worse of frames and clips, best of fresh attackers (1 = raw)",
+        xlabel="leakage above chance: worse of frames and clips, best of all attackers (1 = raw)",
         ylabel="action accuracy kept, % of raw",
         title="Twins, pixel anonymizers: left and up is better",
     )

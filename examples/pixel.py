@@ -1,9 +1,10 @@
 """A pixel anonymizer from videos: train it by a published recipe, look at it, load it, and send a video through it.
 
-python examples/pixel.py FOLDER
+python examples/pixel.py FOLDER [RECIPE]
 
-Videos are a synthetic twin of VPHMDB; real ones are a change of one path. The recipe is SPAct, made small enough for
-two cores and a minute: enough to see all parts work, far too little to hide anybody. `pixel_recipe` knows the others.
+Videos are a synthetic twin of VPHMDB; real ones are a change of one path. The recipe is `spact` unless another is named
+(`ted-spad`, `penalty/B=0.3`, `veil-pixel-attackers`), made small enough for two cores and a minute: enough to see all
+parts work, far too little to hide anybody.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from videoveil.anonymizers.pixel import PixelAnonymizer, UNet
 from videoveil.data import registry, twins
 from videoveil.media.reader import open_video
 from videoveil.media.writer import VideoWriter
-from videoveil.recipes import Looker, fit_pixel, middle_clip, picture_run, spact
+from videoveil.recipes import Looker, fit_pixel, middle_clip, picture_run, pixel_recipe
 from videoveil.report.curves import minimax_records, read_history
 from videoveil.tasks.base import Clips
 
@@ -53,11 +54,11 @@ def anonymize(source: Path, destination: Path, anonymizer: PixelAnonymizer) -> N
                 writer.write(shown[0].permute(1, 2, 0).contiguous().numpy(), frame.time)
 
 
-def main(folder: Path, changes: dict[str, Any] = SMALL) -> None:
+def main(folder: Path, name: str = "spact", changes: dict[str, Any] = SMALL) -> None:
     twins.make("vphmdb", folder / "twin", size="tiny", processes=2)
     data = registry.load("vphmdb", folder / "twin")
     train, test, run = Clips(data, "train"), Clips(data, "test"), folder / "run"
-    recipe = spact()
+    recipe = pixel_recipe(name)
     for path, value in changes.items():
         recipe = recipe.changed(path, value)
     made = fit_pixel(recipe, train, run, look=Looker(run, test))  # run again: it goes on, or finds it done
@@ -74,4 +75,4 @@ def main(folder: Path, changes: dict[str, Any] = SMALL) -> None:
 
 if __name__ == "__main__":
     torch.set_num_threads(1)  # small networks gain nothing from more
-    main(Path(sys.argv[1] if len(sys.argv) > 1 else "pixel"))
+    main(Path(sys.argv[1] if len(sys.argv) > 1 else "pixel"), *sys.argv[2:3])

@@ -567,6 +567,8 @@ def joined(stored: Any, found: Any, source: Path) -> Any:
     rows = {name: dict(cells) for name, cells in stored["rows"].items()}
     for name, cells in found["rows"].items():
         new = {key: cell for key, cell in cells.items() if cell is not None}
+        if not new:  # not reached in that run
+            continue
         row = rows.setdefault(name, dict.fromkeys(cells))
         if name in RAW and (other := [k for k, cell in new.items() if row.get(k) not in (None, cell)]):
             raise SystemExit(
@@ -574,7 +576,8 @@ def joined(stored: Any, found: Any, source: Path) -> Any:
                 "all rows again"
             )
         row |= new
-    return {**stored, "rows": rows}
+    clock = [*stored.get("clock", ()), *found.get("clock", ())]
+    return {**stored, **({"clock": clock} if clock else {}), "rows": rows}
 
 
 def called(row: str) -> str:

@@ -177,6 +177,11 @@ def _datasets(recipe: Any, data: list[str], split: str, chosen: dict[str, str]) 
     return found
 
 
+def _unseen(source: Any) -> Any:
+    """The test items, or all if there are none."""
+    return source.with_split("test") if source.dataset.split("test") else source
+
+
 def _train_pixels(
     recipe: Any, found: dict[str, Any], out: Path, beside: Path | None, seed: int, device: str, quiet: bool
 ) -> dict[str, Any]:
@@ -184,9 +189,9 @@ def _train_pixels(
     from videoveil.recipes import fit_pixel
     from videoveil.recipes.looking import Looker, middle_clip, picture_run, require_beside
 
-    videos = found["videos"]
-    # pictures are of videos that f_A does not learn from, where there are any; one that cannot be read is said now
-    others = videos.with_split("test") if videos.dataset.split("test") else videos
+    videos, images = found["videos"], found.get("images")
+    # pictures are of items that f_A does not learn from, where there are any; one that cannot be read is said now
+    others = _unseen(videos)
     own = recipe.settings
     clip = middle_clip(others, own.size, own.utility.frames, own.utility.stride)
     if beside is not None:
@@ -196,11 +201,11 @@ def _train_pixels(
             recipe,
             videos,
             out,
-            images=found.get("images"),
+            images=images,
             seed=seed,
             device=device,
             progress=advance,
-            look=Looker(out, others, found.get("images")),
+            look=Looker(out, others, None if images is None else _unseen(images)),
         )
     if os.environ.get("RANK", "0") == "0":
         picture_run(out, clip, beside=beside)

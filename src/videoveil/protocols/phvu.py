@@ -18,6 +18,12 @@ WANTS: dict[str, Want | None] = {
     OBJECTS.name: Want(Tags("phvu", "objects"), "cmap"),
     SCENES.name: Want(Tags("phvu", "scenes"), "cmap"),
 }
+AGAINST_SCENES = (  # changes of a recipe, for P-HVU
+    "settings.utility.target=actions",
+    "settings.budget.kind=labels",
+    "settings.budget.source=video",
+    "settings.budget.labels=scenes",
+)
 
 
 def panel(name: str, title: str, columns: tuple[PaperColumn, ...]) -> Panel:
@@ -40,6 +46,8 @@ PROTOCOLS = (
         looks="pixels",
         baselines=("Raw", "Down-2x", "Down-4x"),
         trained_on=("phvu",),
-        note="Give anonymizers whose budget was scenes (`--set settings.budget.labels=scenes`).",
+        note="Give anonymizers whose budget was scenes: `veil train vita --data phvu:ROOT "
+        + " ".join(f"--set {one}" for one in AGAINST_SCENES)
+        + "`.",
     ),
 )

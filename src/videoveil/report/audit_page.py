@@ -576,4 +576,8 @@ def _again(metrics: Metrics, command: str) -> Section:
         "the clock had a part in it: this folder keeps to its plan.json, and --only with its names asks the same ones "
         "elsewhere. A run that was stopped goes on where it was when it is started again."
     )
-    return Section("How to repeat it", [Facts(tuple(pairs)), Text((note,))])
+    private = (
+        "To be handed on: this page and metrics.json. What lies beside them, and the cache, holds features of raw "
+        "videos, answers about every test video and networks that raw pictures taught: as private as the videos."
+    )
+    return Section("How to repeat it", [Facts(tuple(pairs)), Text((note, private))])

@@ -20,7 +20,12 @@ SIDES = (
     (-0.7, 0.7, "right", "bottom"),
     (-0.7, -0.7, "right", "top"),
 )  # of a point, where its name may stand: direction, and which part of the name is there
-AWAY = 3.0  # typographic points between a marker and its name
+AWAY = (
+    3.0,
+    16.0,
+    30.0,
+)  # typographic points between a marker and its name; from the second on a line joins them
+FARTHER = 120.0  # how much worse a name farther away is, in covered pixels
 OUTSIDE = 100.0  # how much worse a pixel beyond the axes is than a covered one
 
 Box = Sequence[float]  # left, bottom, right, top in pixels
@@ -39,7 +44,10 @@ class Named:
 def place(
     figure: Figure, axes: Axes, points: Sequence[Named], lines: Sequence[tuple[Box, float]] = ()
 ) -> None:
-    """Write every name on the side of its point where it covers least of the markers, lines and earlier names."""
+    """Write every name on the side of its point where it covers least of the markers, lines and earlier names.
+
+    In a crowd it stands farther away, and a thin line says whose it is.
+    """
     if not any(point.name for point in points):
         return
     figure.draw_without_rendering()  # now everything has its place
@@ -52,14 +60,26 @@ def place(
 
 
 def _write(axes: Axes, point: Named, taken: Sequence[Box]) -> Box:
+    from matplotlib.text import Text
+
     tried: list[tuple[float, Any, Box]] = []
-    away = point.across / 2 + AWAY
-    for sideways, upwards, ha, va in SIDES:
-        offset = (sideways * away, upwards * away)
-        text = axes.annotate(point.name, (point.x, point.y), offset, textcoords="offset points", ha=ha, va=va,
-                             fontsize=9, zorder=4)  # fmt: skip
-        box = text.get_window_extent().extents
-        tried.append((sum(overlap(box, other) for other in taken) + OUTSIDE * _beyond(axes, box), text, box))
+    for ring, gap in enumerate(AWAY):
+        away = point.across / 2 + gap
+        line = {
+            "arrowstyle": "-",
+            "linewidth": 0.6,
+            "color": "#888888",
+            "shrinkA": 0,
+            "shrinkB": point.across / 2,
+        }
+        for sideways, upwards, ha, va in SIDES:
+            text = axes.annotate(point.name, (point.x, point.y), (sideways * away, upwards * away),
+                                 textcoords="offset points", ha=ha, va=va, fontsize=9, zorder=4,
+                                 arrowprops=line if ring else None)  # fmt: skip
+            text.get_window_extent()  # puts it there
+            box = Text.get_window_extent(text).extents  # without its line
+            covered = sum(overlap(box, other) for other in taken)
+            tried.append((covered + OUTSIDE * _beyond(axes, box) + FARTHER * ring, text, box))
     best = min(tried, key=lambda one: one[0])
     for one in tried:
         if one is not best:
