@@ -197,7 +197,7 @@ needs a GPU and the papers' pretrained networks (`--weights NETWORK=FILE`).
 4. Three seeds give means and intervals; `--seed N`, repeatable, asks for others. Intervals are over seeds and test
    items where the answers to every item are kept, else over seeds alone; the text says which. Below the tables are
    the reductions against raw data, relative as papers print them and above chance. Run again and only what is
-   missing is done; labels, weights or software that changed count as missing.
+   missing is done; labels, weights or a version of the package that changed count as missing.
 
 Why ours may differ from theirs: [FAQ](faq.md#how-do-i-compare-with-the-paper).
 """

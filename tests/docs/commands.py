@@ -19,7 +19,7 @@ from typer.main import get_command
 from tests.docs.pages import ROOT, Block, prose
 
 # what a page may name without this repository having a say in it
-FOREIGN = {"cd", "cp", "curl", "docker", "echo", "export", "ffmpeg", "git", "head", "ls", "mkdir"}
+FOREIGN = {"base64", "cd", "cp", "curl", "docker", "echo", "export", "ffmpeg", "git", "head", "ls", "mkdir"}
 PROGRAMS = {
     "veil",
     "python",

@@ -212,7 +212,13 @@ def test_cells_found_later_join_those_that_are_stored_if_raw_videos_gave_the_sam
         path = tmp_path / name / "results.json"
         path.parent.mkdir()
         cells = {"action": {"value": raw, "low": 0.3, "high": 0.5}, "faces": None}
-        path.write_text(json.dumps({"seeds": seeds, "limit": None, "rows": {"raw": cells, **rows}}))
+        told = {
+            "seeds": seeds,
+            "limit": None,
+            "clock": [{"minutes": len(rows)}],
+            "rows": {"raw": cells, **rows},
+        }
+        path.write_text(json.dumps(told))
         return path
 
     docs = tmp_path / "docs"
@@ -223,8 +229,12 @@ def test_cells_found_later_join_those_that_are_stored_if_raw_videos_gave_the_sam
         "pixels-real", found("first", 0.375, {"downsample 2×": {"action": action, "faces": None}}, [0])
     )
     later = {"downsample 2×": {"action": None, "faces": faces}, "blacken": {"action": action, "faces": None}}
-    results.store("pixels-real", found("later", 0.375, later, [0]), add=True)
-    kept = json.loads((docs / "data" / "pixels-real.json").read_text("utf-8"))["rows"]
+    unreached = {"weak blur": {"action": None, "faces": None}}
+    results.store("pixels-real", found("later", 0.375, later | unreached, [0]), add=True)
+    told = json.loads((docs / "data" / "pixels-real.json").read_text("utf-8"))
+    kept = told["rows"]
+    assert "weak blur" not in kept
+    assert told["clock"] == [{"minutes": 1}, {"minutes": 3}]
     assert kept["downsample 2×"] == {"action": action, "faces": faces}
     assert kept["blacken"] == {"action": action, "faces": None}
     for name, raw, seeds in (("another-day", 0.38, [0]), ("another-seed", 0.375, [1])):

@@ -16,7 +16,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.training.minimax_world import LATER, QUICK, loop, settings, state, videos
+from tests.training.minimax_world import LATER, QUICK, first_batch, loop, settings, state, videos
 from videoveil.data.records import Dataset
 from videoveil.encoders import create, save
 from videoveil.errors import CheckpointError, Diverged, NoHeadway, UsageError
@@ -291,6 +291,34 @@ def test_the_same_seed_gives_the_same_weights_whatever_the_threads(dataset: Data
     other = loop(dataset, seed=1)
     other.run()
     assert not same(one, other)
+
+
+def test_compiled_players_take_the_same_steps(dataset: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every player is one graph, run as it was traced, since machine code of three networks takes too long here."""
+    compile_, compiled = torch.compile, []
+
+    def traced(network: Any, **options: Any) -> Any:
+        compiled.append(network)
+        return compile_(network, backend="aot_eager", fullgraph=True, **options)
+
+    monkeypatch.setattr(torch, "compile", traced)
+    plain, fast = loop(dataset), loop(dataset, settings(compile=True))
+    for one in (plain, fast):
+        one.set_up()
+    assert len(compiled) == 3
+    batch, rate = first_batch(plain), QUICK.rates.anonymizer
+    for turn in ("auxiliary", "anonymizer"):
+        terms, others = plain.step.take(turn, batch), fast.step.take(turn, batch)
+        assert {k: float(v) for k, v in others.items()} == pytest.approx(
+            {k: float(v) for k, v in terms.items()}, rel=1e-4, abs=1e-5
+        )
+    for player, tensors in state(plain).items():
+        for name, tensor in state(fast)[player].items():
+            # a first step of Adam moves a weight by its rate, whose sign is chance where there is no gradient
+            assert float((tensor.double() - tensors[name].double()).abs().max()) <= 2.01 * rate, (
+                player,
+                name,
+            )
 
 
 def test_a_run_with_other_settings_is_not_continued(dataset: Dataset, tmp_path: Path) -> None:

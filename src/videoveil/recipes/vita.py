@@ -18,8 +18,8 @@ from videoveil.training.minimax_settings import Budget, MinimaxSettings, Phase, 
 
 POOL = ("resnet.50", "resnet.101", "mobilenet.v1-1.0", "mobilenet.v1-0.75")  # in the order in which it grows
 CHANGES = (
-    "A UNet in place of the original image-transform network, ResNet-101 in place of its ResNet-v2, ordinary batches in "
-    "place of accumulated ones, epochs in place of its step counts."
+    "A UNet in place of the original image-transform network, ResNet-101 in place of its ResNet-v2, ordinary batches "
+    "in place of accumulated ones, epochs in place of its step counts."
 )
 JUDGED = (
     "Whether the actions are restored is judged on the training batches of that phase, not on validation, and no check "
