@@ -9,8 +9,9 @@ The reference is what the detector itself finds in the raw frame at its default 
 hand. A reference box is *found* where a detection in the published frame overlaps it (IoU of .3 or more), each
 detection counting once. YuNet looks at frames of their own size and at frames enlarged twice; the higher share counts.
 
-found       found ÷ reference at the default score; 95 % by a bootstrap over clips (photographs). Where five of them or
-            fewer have anything found, too few to draw from, the upper end is the exact binomial one of such clips.
+found       found ÷ reference at the default score; 95 % by a bootstrap over films with all of their clips
+            (photographs). Where five of them or fewer have anything found, too few to draw from, the upper end is the
+            exact binomial one of such films.
 by others   the same with the published frames of another film or photograph: boxes in the middle are hit by anybody's,
             and where a face fills the picture every one is
 lowered     found by somebody who lowers the score until one published frame in ten has a detection that fits nobody;
@@ -39,7 +40,7 @@ from scipy import stats
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from benchmarks.real_data import actions, faces
+from benchmarks.real_data import actions, faces, film
 from videoveil import files
 from videoveil.anonymizers.named import open_anonymizer
 from videoveil.anonymizers.obfuscate import CenterFace, Detector, YoloOnnx, YuNet
@@ -57,7 +58,7 @@ IOU = 0.3
 LEAST = 0.05  # score from which on boxes are kept, for thresholds below the default
 ALARMS = 0.1  # detections a frame where there was nobody, allowed to whoever lowers the score
 DRAWS = 1000
-FEW = 5  # items with anything found, below which a bootstrap says nothing of the upper end
+FEW = 5  # films with anything found, below which a bootstrap says nothing of the upper end
 TABLES = ("faces in clips", "people in clips", "faces in photographs")
 PARTS = ("test", "tuning")  # what is reported, and where the lowered score is chosen
 Found = dict[str, list[Boxes]]  # item → boxes of each of its frames
@@ -113,11 +114,6 @@ def footage(data: Path, limit: int | None) -> dict[str, dict[str, list[Item]]]:
 
 def thin(items: Sequence[Item], count: int) -> list[Item]:
     return list(items[:: max(1, len(items) // count)])
-
-
-def film(item: Item) -> str:
-    """Clips of one film show the same people; photographs are by themselves."""
-    return str(item.extra.get("source", item.id))
 
 
 def pictures(item: Item, count: int) -> list[np.ndarray]:
@@ -191,8 +187,10 @@ def lowered(raw: Found, seen: Found, default: float) -> float:
     return float(min(default, above))
 
 
-def interval(wanted: np.ndarray, got: np.ndarray) -> dict[str, float]:
-    """wanted and got per item (n,) → a share and the middle 95 % of its draws over items."""
+def interval(wanted: np.ndarray, got: np.ndarray, films: Sequence[str]) -> dict[str, float]:
+    """wanted and got per item (n,) → a share and the middle 95 % of its draws over films with all of their items."""
+    _, of = np.unique(np.asarray(films), return_inverse=True)
+    wanted, got = (np.bincount(of, one) for one in (wanted, got))
     count = len(wanted)
     draws = np.random.default_rng(0).multinomial(count, np.full(count, 1 / count), size=DRAWS)
     below = draws @ wanted
@@ -231,6 +229,7 @@ def figures(
     wanted, got = counts(raw["test"], mine["test"], eye.default, eye.default)
     if not wanted.any():
         return None
+    sources = [films[name] for name in raw["test"]]
     score = lowered(raw["tuning"], mine["tuning"], eye.default)
     more = counts(raw["test"], mine["test"], eye.default, score)[1]
     others = another(mine["test"], sizes, films)
@@ -240,8 +239,8 @@ def figures(
     frames = sum(len(boxes) for boxes in mine["test"].values())
     total = sum(len(certain(one, eye.default)) for boxes in mine["test"].values() for one in boxes)
     return {
-        "found": {**interval(wanted, got), "chance": float(chance[0])},
-        "lowered": {**interval(wanted, more), "chance": float(chance[1])},
+        "found": {**interval(wanted, got, sources), "chance": float(chance[0])},
+        "lowered": {**interval(wanted, more, sources), "chance": float(chance[1])},
         "score": score,
         "per_frame": total / frames,
         "reference": int(wanted.sum()),

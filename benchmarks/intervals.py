@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 from scipy import stats
@@ -30,9 +31,12 @@ def show(values: Sequence[float], scale: float = 100) -> str:
     return f"{mean:.1f} [{low:.1f}, {high:.1f}]" if len(values) > 1 else f"{mean:.1f}"
 
 
-def drawn(outcomes: Sequence[Outcome]) -> Drawn:
-    """The mean over seeds, and a bootstrap of it over test items and seeds; the same items, the same draws."""
-    return draw(outcomes, DRAWS)[0]
+def drawn(outcomes: Sequence[Outcome], owners: Mapping[str, str] | None = None) -> Drawn:
+    """The mean over seeds, and a bootstrap of it over test items and seeds; the same items, the same draws.
+
+    owners: item → the film or the person it is of; these are drawn then, with all of their items.
+    """
+    return draw(outcomes, replace(DRAWS, people=owners or {}, _counts={}))[0]
 
 
 def estimate(value: float, values: np.ndarray) -> Estimate:

@@ -48,6 +48,11 @@ def actions(data: Path, limit: int | None = None) -> Dataset:
     return thinned(replace(found, items=items), limit)
 
 
+def film(item: Item) -> str:
+    """Clips of one film show the same people; photographs are by themselves."""
+    return str(item.extra.get("source", item.id))
+
+
 def kth(data: Path, limit: int | None = None) -> Dataset:
     """KTH with the original split of the people."""
     root, wrong, items = data / "kth", [], []

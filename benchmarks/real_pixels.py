@@ -19,9 +19,9 @@ faces: that is where settings are chosen.
 against; parts are done in the order in which they are named. `--limit` takes a few items only, to try the script; its
 numbers mean nothing.
 Finished parts are not done again. Every part keeps what was said of each test item; intervals are 95 % of a bootstrap
-over test items and seeds, those of shares paired by item. Writes OUT/results.json, where the rows of earlier calls
-stay, and prints Markdown; `--show` does that with the parts that are there, of all rows that have any unless rows are
-named, and runs nothing.
+over films (with all of their test clips), faces and seeds, those of shares paired. Writes OUT/results.json, where the
+rows of earlier calls stay, and prints Markdown; `--show` does that with the parts that are there, of all rows that have
+any unless rows are named, and runs nothing.
 """
 
 from __future__ import annotations
@@ -45,6 +45,8 @@ from benchmarks.pixel_rows import RAW, Row, Scale, candidates, model, rows
 from benchmarks.real_data import actions, faces, thinned
 from videoveil import files
 from videoveil.attacks.reconstruction import ReconstructionAttack, ReconstructionConfig
+from videoveil.data import hmdb51
+from videoveil.data.records import Item
 from videoveil.recipes import veil_pixel
 from videoveil.tasks import outcomes
 from videoveil.tasks.base import Clips
@@ -406,6 +408,11 @@ def best_of(part: str, values: Mapping[str, float]) -> str:
     return max(sorted(asked, key=len), key=lambda name: asked[name])
 
 
+def film(name: str) -> str:
+    """The film that a clip was cut from, by its name in the dataset; photographs are by themselves."""
+    return hmdb51.film(Item(name, Path(), "test", action=name.partition("/")[0]))
+
+
 def read(places: Sequence[Path], part: str) -> intervals.Drawn | None:
     """A part over its seeds, by whoever does best in the mean of them; None where a seed lacks it."""
     paths = [place / f"{part}.npz" for place in places]
@@ -414,7 +421,8 @@ def read(places: Sequence[Path], part: str) -> intervals.Drawn | None:
     said = [outcomes.load(path) for path in paths]
     means = {name: sum(one[name].measure().value or 0.0 for one in said) / len(said) for name in said[0]}
     best = best_of(part, means)
-    return intervals.drawn([one[best] for one in said])
+    chosen = [one[best] for one in said]
+    return intervals.drawn(chosen, {name: film(name) for name in chosen[0].items})
 
 
 def table(names: Sequence[str], seeds: Sequence[int], job: Job) -> tuple[str, dict[str, Any]]:

@@ -48,6 +48,7 @@ from videoveil.anonymizers import LatentAnonymizer
 from videoveil.anonymizers.config import Erase, Keep, Motion, Noise, Rank, StageConfig
 from videoveil.anonymizers.keys import NoiseKey
 from videoveil.attacks import SUITE
+from videoveil.audit.rules import Rules
 from videoveil.data.records import Dataset
 from videoveil.encoders import create
 from videoveil.errors import UsageError
@@ -59,6 +60,7 @@ from videoveil.tasks.base import Features
 
 RECIPES = ("veil", "veil-erase", "veil-static", "veil-noise", "veil-tuned", "splavu-hmdb51", "rank-24")
 STATIC = 6
+VOID = "void"  # in place of a part of what raw features do not clearly tell
 RANK = re.compile(r"rank-(\d+)(?:~([\d.]+))?")
 MOTION = re.compile(r"motion-(\d+)")
 QUICK = ("linear", "mlp2")  # attackers of the validation
@@ -233,8 +235,13 @@ def ratio(figures: list[float]) -> str:
     return f"{value:.2f} [{low:.2f}, {high:.2f}]"
 
 
+def shows(raw: Mapping[str, Any]) -> bool:
+    """Whether raw features clearly beat chance; what is a part of less than that means nothing."""
+    return bool(raw["value"][1] - raw["chance"] > Rules().margin)
+
+
 def tables(rows: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    """Utility, then every attack with its leakage, then the parts of the attacks."""
+    """Utility, then every attack with its leakage or that it is void, then the parts of the attacks."""
     groups = list(next(iter(rows.values())))
     lines = []
     for title, names in (("utility", UTILITY), ("attack", ATTACKS)):
@@ -242,10 +249,14 @@ def tables(rows: Mapping[str, Mapping[str, Any]]) -> list[str]:
         if not here:
             continue
         share = "kept" if title == "utility" else "leakage"
+
+        def part(found: Mapping[str, Any], group: str, share: str = share) -> str:
+            return ratio(found[group]["all"][share]) if shows(rows["raw"][group]["all"]) else VOID
+
         heads = [f"{names[g]} (chance {100 * rows['raw'][g]['all']['chance']:.1f}) | {share}" for g in here]
         lines += ["", f"| features | {' | '.join(heads)} |", "|---" * (1 + 2 * len(here)) + "|"]
         for recipe_name, found in rows.items():
-            cells = [f"{percent(found[g]['all']['value'])} | {ratio(found[g]['all'][share])}" for g in here]
+            cells = [f"{percent(found[g]['all']['value'])} | {part(found, g)}" for g in here]
             lines.append(f"| {recipe_name} | {' | '.join(cells)} |")
     for group in [g for g in groups if g in ATTACKS and len(rows["raw"][g]) > 1]:
         parts = [part for part in rows["raw"][group] if part != "all"]

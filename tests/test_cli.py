@@ -25,9 +25,9 @@ SURFACE = {
     ),
     "anonymize-features": "out store --anonymizer --batch --device --json --key --labels",
     "audit": (
-        "source --anonymized --anonymizer --attacker --attacker-size --budget --cache --detector --device "
-        "--encoder --json --key --labels --max-leakage --min-utility --only --option --out --pictures --raw --seed "
-        "--seeds --show-raw --weights --workers"
+        "source --anonymized --anonymizer --anonymizer-detector --attacker --attacker-size --budget --cache --detector "
+        "--device --encoder --fail-closed --json --keep-empty --key --labels --max-leakage --min-utility --only "
+        "--option --out --pictures --raw --seed --seeds --show-raw --weights --workers"
     ),
     "convert": "file --json --option --out --to",
     "corpus": (

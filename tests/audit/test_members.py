@@ -181,6 +181,20 @@ def test_the_best_of_many_who_know_nothing_is_no_risk() -> None:
     assert found.low == 0
 
 
+def test_few_people_in_many_videos_are_exchanged_with_all_of_them() -> None:
+    """Ten people on either side who look alike in all of their ten videos: who is a member is luck."""
+    ids = tuple(f"v{i:03d}" for i in range(200))
+    truth = (np.arange(200) < 100).astype(float)
+    risks: dict[str, list[float]] = {"people": [], "videos": []}
+    for trial in range(20):
+        rng = np.random.default_rng([9, trial])
+        looks = rng.normal(size=(7, 20)).repeat(10, axis=1)
+        found = {f"auc_{n}": RankOutcome(truth, one, np.arange(200), ids) for n, one in enumerate(looks)}
+        for kind, known in (("people", {one: f"p{i // 10}" for i, one in enumerate(ids)}), ("videos", {})):
+            risks[kind].append(members.of([found], "m", Draws(RULES, trial, known)).risk or 0.0)
+    assert np.mean(risks["people"]) < 0.15 < 0.25 < np.mean(risks["videos"])
+
+
 def test_an_attack_that_is_always_right_is_not_certain_of_it() -> None:
     found = members.of([answers(50, 0, 5), answers(50, 0, 6)], "m", Draws(RULES))
     assert found.main == 1

@@ -27,6 +27,7 @@ from videoveil.audit.run import audit
 from videoveil.audit.settings import Settings
 from videoveil.audit.subject import Stores, Subject, open_anonymizer
 from videoveil.data.records import Dataset, Item
+from videoveil.errors import UsageError
 from videoveil.media.reader import open_video
 from videoveil.pipeline.anonymize import anonymize_file
 from videoveil.pipeline.options import Options
@@ -120,8 +121,8 @@ class Half:
             return np.zeros((0, 5), np.float32)
         return np.array([[0, 0, frame.shape[1] / 2, frame.shape[0], 1]], np.float32)
 
-    def content_hash(self) -> str:
-        return "half"
+    def identity(self) -> dict[str, Any]:
+        return {"name": self.name}
 
 
 def test_frames_in_which_a_detector_found_nothing_are_published_black(tmp_path: Path) -> None:
@@ -135,6 +136,18 @@ def test_frames_in_which_a_detector_found_nothing_are_published_black(tmp_path: 
     assert seen[:2].max() <= CODED
     assert seen[2:, :, :28].max() <= 20
     assert abs(seen[2:, :, 36:] - 200).max() <= 20
+    kept = Subject.of(data, Obfuscator("blacken", detector), keep_empty=True)
+    black = Subject.of(data, Obfuscator("blacken", detector))
+    assert kept.anonymized.identity() != black.anonymized.identity()
+    (made,) = kept.with_published(tmp_path / "kept").anonymized.published or ()
+    seen = frames_of(made.path)
+    assert abs(seen[:2] - 40).max() <= 20
+    assert seen[2:, :, :28].max() <= 20
+
+
+def test_only_what_may_leave_a_frame_as_it_was_can_keep_empty_ones(data: Dataset) -> None:
+    with pytest.raises(UsageError, match="blacken-people"):
+        Subject.of(data, open_anonymizer("black"), keep_empty=True)
 
 
 def test_still_pictures_are_published_without_loss(tmp_path: Path) -> None:

@@ -152,6 +152,10 @@ def test_a_network_in_the_command_keeps_its_name(word: str, shown: str) -> None:
         (["csv:ROOT", "--anonymizer", "blur", "--detector", "hog"], "--only detectors"),
         (["csv:ROOT", "--anonymizer", "blur", "--attacker", "resnet.18"], "let `frames` or `clips`"),
         (["csv:ROOT", "--anonymizer", "blur", "--attacker-size", "5"], "at least 16"),
+        (["csv:ROOT", "--anonymizer", "blur", "--anonymizer-detector", "hog"], "asks no detector"),
+        (["csv:ROOT", "--anonymizer", "blacken-faces", "--anonymizer-detector", "hog"], "hog finds people"),
+        (["csv:ROOT", "--anonymizer", "blur", "--keep-empty"], "leaves no frame as it was"),
+        (["--raw", "ROOT", "--anonymized", "ROOT", "--keep-empty"], "belong to --anonymizer"),
     ],
 )
 def test_what_does_not_fit_together_is_said(
@@ -189,6 +193,30 @@ def test_a_detector_of_the_user_takes_part_and_a_bad_file_is_named(root: Path, t
     done = RUN.invoke(app, [*words, "--detector", f"yolo:{good}"])
     assert done.exit_code == 1, done.output  # nobody is in these films: nothing can be measured
     assert "yolo-good" in (out / "report.html").read_text("utf-8")
+
+
+def test_an_anonymizer_is_audited_with_the_detector_it_will_have(
+    app: typer.Typer, nameless: Path, tmp_path: Path
+) -> None:
+    """Nobody is in these films: frames are published as they were with `--keep-empty`, and black without."""
+    finder = tiny_onnx.yolo(tmp_path / "finder.onnx", "yolov8")
+    words = [
+        f"csv:{nameless}",
+        "--anonymizer",
+        "blacken-people",
+        "--seeds",
+        "1",
+        "--anonymizer-detector",
+        f"yolo:{finder}",
+    ]
+    verdicts = {}
+    for name, more in (("kept", ["--keep-empty"]), ("black", [])):
+        done = RUN.invoke(app, [*words, *more, "--out", str(tmp_path / name), "--json"])
+        found = json.loads(done.stdout)
+        assert found["anonymizer"].startswith("blacken-people (by yolo:finder.onnx")
+        verdicts[name] = found["verdict"]
+    assert (verdicts["kept"]["privacy"], verdicts["kept"]["utility"]) == ("FAIL", "PASS")
+    assert (verdicts["black"]["privacy"], verdicts["black"]["utility"]) == ("PASS", "FAIL")
 
 
 def test_unknown_participants_are_refused_with_those_there_are() -> None:

@@ -29,7 +29,7 @@ def test_an_anonymizer_is_trained_pictured_loaded_and_used(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     example = load("pixel")
-    example.main(tmp_path, {**example.SMALL, **FEWER})
+    example.main(tmp_path, changes={**example.SMALL, **FEWER})
     said = capsys.readouterr().out
     loaded = PixelAnonymizer.from_pretrained(tmp_path / "run")
     assert f"through anonymizer {loaded.content_hash()[:12]}" in said
@@ -52,7 +52,7 @@ def test_an_anonymizer_is_trained_pictured_loaded_and_used(
     assert min(float(np.abs(source - pictures).mean()) for source in sources) > 5  # nobody's raw frames
 
     before = (tmp_path / "run" / "model.safetensors").stat().st_mtime_ns
-    example.main(tmp_path, {**example.SMALL, **FEWER})  # again: everything is found
+    example.main(tmp_path, changes={**example.SMALL, **FEWER})  # again: everything is found
     assert capsys.readouterr().out == said
     assert (tmp_path / "run" / "model.safetensors").stat().st_mtime_ns == before
 

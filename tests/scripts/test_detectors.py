@@ -12,6 +12,7 @@ from videoveil.data.records import Item
 
 FACE = [10.0, 10.0, 30.0, 30.0]
 AWAY = [60.0, 60.0, 80.0, 80.0]
+ALONE = [f"film {n}" for n in range(100)]
 
 
 def boxes(*rows: list[float]) -> np.ndarray:
@@ -70,12 +71,21 @@ def test_a_lowered_score_allows_one_false_alarm_in_ten_frames_and_never_rises_ab
 
 
 def test_finding_nothing_has_an_upper_end() -> None:
-    none = detectors.interval(np.ones(100), np.zeros(100))
+    none = detectors.interval(np.ones(100), np.zeros(100), ALONE)
     assert none["value"] == none["low"] == 0.0
     assert none["high"] == pytest.approx(1 - 0.025 ** (1 / 100))
-    half = detectors.interval(np.ones(100), np.arange(100) % 2)
+    half = detectors.interval(np.ones(100), np.arange(100) % 2, ALONE)
     assert half["low"] == pytest.approx(0.4, abs=0.03)
     assert half["high"] == pytest.approx(0.6, abs=0.03)
+
+
+def test_clips_of_one_film_count_as_one() -> None:
+    films = [f"film {n // 10}" for n in range(100)]
+    none = detectors.interval(np.ones(100), np.zeros(100), films)
+    assert none["high"] == pytest.approx(1 - 0.025 ** (1 / 10))
+    whole = detectors.interval(np.ones(100), (np.arange(100) // 10 % 2).astype(float), films)
+    assert whole["low"] == pytest.approx(0.2, abs=0.05)
+    assert whole["high"] == pytest.approx(0.8, abs=0.05)
 
 
 def test_an_enlarged_look_gives_boxes_in_pixels_of_the_frame() -> None:

@@ -15,7 +15,7 @@ from benchmarks.real_pixels import RAW, Job
 from PIL import Image
 
 from videoveil.data import twins
-from videoveil.tasks.outcomes import AttributeOutcome
+from videoveil.tasks.outcomes import AttributeOutcome, MeanOutcome
 
 SHIPPED = "=runs/veil-unet"
 
@@ -66,6 +66,19 @@ def test_figures_stand_beside_their_chance_and_shares_do_not(
     assert set(found["kept"]) == {"value", "low", "high"}
     assert "chance" not in found["drawn"]  # decibels of which nothing is known
     assert found["drawn_faces"] is None
+
+
+def test_clips_of_one_film_are_drawn_together() -> None:
+    """Thirty films of ten clips, all right or all wrong: as many witnesses as films."""
+    items = tuple(f"walk/film{i // 10}_walk_f_nm_np1_fr_med_{i % 10}" for i in range(300))
+    right = (np.arange(300) // 10 % 2).astype(float)
+    said = MeanOutcome("top1", items, right)
+    films = {one: real_pixels.film(one) for one in items}
+    assert set(films.values()) == {f"film{n}" for n in range(30)}
+    assert real_pixels.film("face17") == "face17"
+    wide, narrow = (np.std(intervals.drawn([said], owners).values) for owners in (films, None))
+    assert wide == pytest.approx(0.5 / 30**0.5, rel=0.1)
+    assert narrow == pytest.approx(0.5 / 300**0.5, rel=0.1)
 
 
 def test_only_what_stored_results_lack_is_done_and_of_raw_videos_what_it_is_held_against() -> None:

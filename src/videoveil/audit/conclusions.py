@@ -60,7 +60,7 @@ def conclude(case: Case, chosen: Sequence[Participant], said: Said, plan: Plan) 
     for one in [one for one in chosen if one.question == registry.MEMBERS]:
         risks = (*risks, members.of(said[one.name]["anonymized"], one.name, draws))
     missing = (*case.reasons, *case.subject.notes, *members.attackers_knew(case.subject), *single)
-    never = (*NEVER_TESTED, *too_fine(case, chosen))
+    never = (*NEVER_TESTED, *too_fine(case, chosen), *too_alike(case, chosen))
     metrics = _metrics(case, verdict, questions, risks, plan, missing, never)
     return Result(verdict, questions, risks, plan.left_out, missing, metrics)
 
@@ -139,10 +139,26 @@ def _metrics(
     }
 
 
+def _networks(case: Case, chosen: Sequence[Participant]) -> list[Any]:
+    """How those who took part and learn from pictures did it."""
+    configs = [one.config(case.settings.gpu) for one in chosen if one.reads == "clips"]
+    return [one for one in configs if hasattr(one, "networks")]
+
+
+def too_alike(case: Case, chosen: Sequence[Participant]) -> tuple[str, ...]:
+    """That all who learnt from pictures were one network, if so."""
+    names = {name for one in _networks(case, chosen) for name in one.networks}
+    if len(names) != 1:
+        return ()
+    return (
+        f"other networks: all who learnt from pictures had the same, {names.pop()} (see `--attacker`), and what one "
+        "kind does not find another may",
+    )
+
+
 def too_fine(case: Case, chosen: Sequence[Participant]) -> tuple[str, ...]:
     """What the networks that took part were too coarse to see."""
-    configs = [one.config(case.settings.gpu) for one in chosen if one.reads == "clips"]
-    sizes = sorted({one.size for one in configs if hasattr(one, "networks")})
+    sizes = sorted({one.size for one in _networks(case, chosen)})
     if not sizes:
         return ()
     sides = " and ".join(map(str, sizes))

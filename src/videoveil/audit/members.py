@@ -17,7 +17,7 @@ import numpy as np
 from videoveil.attacks.member_signals import trained
 from videoveil.attacks.membership import LEARNT, UNTRAINED, MembershipAttack, MembershipConfig
 from videoveil.audit.draws import Draws, draw
-from videoveil.audit.risk import EXCHANGES, Risk, between, measured, pairs_right
+from videoveil.audit.risk import Risk, between, exchanges, measured, pairs_right
 from videoveil.audit.subject import Subject
 from videoveil.data.records import Item
 from videoveil.tasks.base import Clips, Features
@@ -113,7 +113,7 @@ def of(seeds: Sequence[Mapping[str, Any]], who: str, draws: Draws) -> Risk:
     attacks = {name: one for name, one in drawn.items() if name.startswith(ATTACK)}
     best = max(attacks, key=lambda name: attacks[name].value)
     controls = [one.value for name, one in drawn.items() if name.startswith(CONTROL)]
-    exchanged = _exchanged([own[name] for name in attacks], draws.seed)
+    exchanged = _exchanged([own[name] for name in attacks], draws)
     control, main = max([exchanged, *controls]), attacks[best].value
     items = own[best][0].items
     interval = between(main, attacks[best].values, len(np.unique(draws.owners(items))), draws)
@@ -121,10 +121,9 @@ def of(seeds: Sequence[Mapping[str, Any]], who: str, draws: Draws) -> Risk:
     return measured("membership", name, main, control, 0.5, interval, len(items))
 
 
-def _exchanged(attacks: Sequence[Sequence[RankOutcome]], seed: int) -> float:
+def _exchanged(attacks: Sequence[Sequence[RankOutcome]], draws: Draws) -> float:
     """What the best of all attackers gets when members and others have been exchanged, the mean of many exchanges."""
-    truth = attacks[0][0].truth
-    rng = np.random.default_rng([seed, len(truth)])
-    orders = rng.permuted(np.tile(np.arange(len(truth)), (EXCHANGES, 1)), axis=1)
-    found = [np.mean([pairs_right(truth[orders], one.scores) for one in seeds], 0) for seeds in attacks]
+    first = attacks[0][0]
+    truth = first.truth[exchanges(draws.owners(first.items), draws.seed)]  # (P, n)
+    found = [np.mean([pairs_right(truth, one.scores) for one in seeds], 0) for seeds in attacks]
     return float(np.max(found, 0).mean())

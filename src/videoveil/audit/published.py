@@ -40,18 +40,20 @@ def publish(
     folder: Path,
     *,
     paint: FramePainter | None = None,
+    keep_empty: bool = False,
     device: str = "auto",
     tell: Tell | None = None,
 ) -> Dataset:
     """The dataset with anonymized files in the place of its own; what is in `folder` already is not made again.
 
-    anonymizer: None where `paint` does it all. One that changes nothing leaves the files that there are.
+    anonymizer: None where `paint` does it all. One that changes nothing leaves the files that there are. keep_empty:
+    publish frames as they are in which a detector found nobody, which else are black.
     """
     if paint is None and (anonymizer is None or isinstance(anonymizer, Untouched)):
         return dataset
     from videoveil.pipeline.engines import Workshop
 
-    maker = _Maker(anonymizer, paint, Workshop(), device)
+    maker = _Maker(anonymizer, paint, Workshop(), device, keep_empty)
     folder.mkdir(parents=True, exist_ok=True)
     # items may be parts of one file; of painters only the item says what is to be covered
     keys = [item.id if paint is not None else str(item.path) for item in dataset.items]
@@ -74,14 +76,14 @@ def _suffix(item: Item) -> str:
 class _Maker:
     """Takes one file after the other through an anonymizer."""
 
-    def __init__(self, anonymizer: Any, paint: FramePainter | None, shop: Any, device: str):
+    def __init__(self, anonymizer: Any, paint: FramePainter | None, shop: Any, device: str, keep_empty: bool):
         from videoveil.pipeline.checks import covers_parts
         from videoveil.pipeline.options import Options
 
         self.anonymizer, self.paint, self.shop = anonymizer, paint, shop
         # one engine, whatever is fastest today: the last bits of what is found depend on it
         self.options = Options(engine="torch", device=device)
-        self.partly = covers_parts(anonymizer)
+        self.black_if_unchanged = covers_parts(anonymizer) and not keep_empty
 
     def video(self, item: Item, target: Path) -> None:
         from videoveil.media.reader import open_video
@@ -145,9 +147,9 @@ class _Maker:
         for index, raw, one in zip(indices, images, made, strict=True):
             if problem := not_a_picture(one, raw.shape):
                 raise Withheld(f"{item.path}: frame {index} {problem}")
-        # where nothing was found to cover, a frame is published black
+        # as `veil anonymize` does without `--keep-empty` where nothing was found to cover
         return [
-            np.zeros_like(raw) if self.partly and np.array_equal(raw, one) else one
+            np.zeros_like(raw) if self.black_if_unchanged and np.array_equal(raw, one) else one
             for raw, one in zip(images, made)
         ]
 

@@ -142,6 +142,22 @@ def measured(
     return Risk(kind, WORDS[kind], who, main, control, baseline, above(main, control), low, high, trials)
 
 
+def exchanges(owners: np.ndarray, seed: int) -> np.ndarray:
+    """owners (n,) → (P, n): the item that stands in for each when people are exchanged with all of their videos.
+
+    Whoever is in fewer videos than the other gives them again. Were videos exchanged one by one, the control would have
+    as many people as videos, and the luck of few people would seem to be knowledge.
+    """
+    _, who, sizes = np.unique(owners, return_inverse=True, return_counts=True)
+    by_person = np.argsort(who, kind="stable")
+    first = np.cumsum(sizes) - sizes
+    place = np.empty_like(who)  # which of their videos each item is
+    place[by_person] = np.arange(len(who)) - np.repeat(first, sizes)
+    people = np.tile(np.arange(len(sizes)), (EXCHANGES, 1))
+    given = np.random.default_rng([seed, len(who)]).permuted(people, axis=1)[:, who]  # (P, n)
+    return np.asarray(by_person[first[given] + place % sizes[given]])
+
+
 # --- retrieval ----------------------------------------------------------------------------------------------
 
 
@@ -165,14 +181,11 @@ def vectors(stores: Stores, which: Which, splits: Sequence[str]) -> Vectors:
     )
 
 
-def exchanged(likeness: np.ndarray, same: np.ndarray, allowed: np.ndarray, seed: int) -> np.ndarray:
-    """(P,) success of the attack when what is known of each video is that of another one."""
-    rng = np.random.default_rng([seed, len(likeness)])
-    found = []
-    for _ in range(EXCHANGES):
-        order = rng.permutation(len(likeness))
-        found.append(float(hits(np.where(allowed, likeness[order], -1e9), same, allowed).mean()))
-    return np.array(found)
+def exchanged(likeness: np.ndarray, same: np.ndarray, allowed: np.ndarray, orders: np.ndarray) -> np.ndarray:
+    """(P,) success of the attack when what is known of each video is that of another one, by orders (P, n)."""
+    return np.array(
+        [hits(np.where(allowed, likeness[order], -1e9), same, allowed).mean() for order in orders]
+    )
 
 
 def best_of(
@@ -185,7 +198,9 @@ def best_of(
 ) -> Risk:
     """That of the attacker that succeeds most often with these items; the control is the best of all, too."""
     hit = {who: hits(one, same, allowed) for who, one in likenesses.items()}
-    control = np.max([exchanged(one, same, allowed, draws.seed) for one in likenesses.values()], 0)
+    # one by one: where few people are exchanged many stay in their place, and are found by themselves
+    orders = exchanges(np.arange(len(items)), draws.seed)
+    control = np.max([exchanged(one, same, allowed, orders) for one in likenesses.values()], 0)
     who = max(hit, key=lambda name: hit[name].mean())
     main, guess = float(hit[who].mean()), float(blind(same, allowed).mean())
     interval = ends(hit[who], items, draws)
@@ -286,11 +301,15 @@ def _ranks(values: np.ndarray) -> np.ndarray:
 
 
 def pairs_right(truth: np.ndarray, ranks: np.ndarray) -> np.ndarray:
-    """truth (P, n) of 0 and 1, ranks (n,) → (P,): share of pairs, one of each kind, that are told apart."""
+    """truth (P, n) of 0 and 1, ranks (n,) → (P,): share of pairs, one of each kind, that are told apart.
+
+    Where all are of one kind there is nothing to tell: half.
+    """
     ranks = _ranks(ranks[:, None])[:, 0]
     positives = truth.sum(1)
-    others = truth.shape[1] - positives
-    return np.asarray((truth @ ranks - positives * (positives + 1) / 2) / (positives * others))
+    pairs = positives * (truth.shape[1] - positives)
+    right = truth @ ranks - positives * (positives + 1) / 2
+    return np.where(pairs > 0, right / np.maximum(pairs, 1), 0.5)
 
 
 @dataclass(frozen=True)
@@ -312,6 +331,11 @@ class Candidate:
         people = len(np.unique(draws.owners(items)[~np.isnan(self.outcome.truth)]))
         values, _ = self.outcome.draws(draws.counts(items))
         return between(self.rate, values, people, draws)
+
+    def exchanged(self, draws: Draws) -> np.ndarray:
+        """(P,): the rate when people have been exchanged."""
+        owners = draws.owners(self.outcome.items)[~np.isnan(self.outcome.truth)]
+        return pairs_right(self.truth[exchanges(owners, draws.seed)], self.ranks)
 
 
 def candidates(attacks: Mapping[str, Sequence[Any]]) -> list[Candidate]:
@@ -340,16 +364,6 @@ def inference(attacks: Mapping[str, Sequence[Any]], draws: Draws) -> Risk:
             kind, WORDS[kind], reason="no attacker was asked for a private attribute of enough test videos"
         )
     best = max(tried, key=lambda one: one.rate)
-    control = float(_exchanged_pairs(tried, draws.seed).mean())
+    # the same exchanges for all attackers; the best of all in each
+    control = float(np.max([one.exchanged(draws) for one in tried], 0).mean())
     return measured(kind, best.who, best.rate, control, 0.5, best.interval(draws), len(best.truth))
-
-
-def _exchanged_pairs(tried: Sequence[Candidate], seed: int) -> np.ndarray:
-    """(P,): the best of all candidates when the videos have been exchanged, the same exchange for all of one size."""
-    best = np.zeros(EXCHANGES)
-    for one in tried:
-        own = one.truth
-        rng = np.random.default_rng([seed, len(own)])
-        orders = rng.permuted(np.tile(np.arange(len(own)), (EXCHANGES, 1)), axis=1)
-        best = np.maximum(best, pairs_right(own[orders], one.ranks))
-    return best

