@@ -107,6 +107,41 @@ def test_autocast_and_half_precision_are_left_out() -> None:
     assert float(found) == pytest.approx(slow_rms(x.double(), y.double()) - 0.1, rel=1e-5)
 
 
+@pytest.mark.parametrize("bound", [0.0, 0.1, 0.9])
+@pytest.mark.parametrize("penalty", [rms_penalty, feature_penalty])
+def test_parts_of_a_batch_pay_for_the_whole_of_it(penalty: Callable[..., Tensor], bound: float) -> None:
+    """As of two processes: each has the other's mean square beside its own."""
+    x, y = clips((4, 3, 2))
+    y[2:] = x[2:] + 0.3 * (y[2:] - x[2:])
+    whole = y.clone().requires_grad_()
+    expected = penalty(x, whole, bound)
+    expected.backward()
+    halves = [y[:2].clone().requires_grad_(), y[2:].clone().requires_grad_()]
+    squares = [(x[:2] - halves[0]).square().mean(), (x[2:] - halves[1]).square().mean()]
+    for part in (0, 1):
+
+        def gather(mine: Tensor, part: int = part) -> Tensor:
+            other = squares[1 - part].detach().view(1)
+            return torch.cat((mine, other) if part == 0 else (other, mine))
+
+        found = penalty(x[2 * part : 2 * part + 2], halves[part], bound, gather=gather)
+        assert found.item() == pytest.approx(expected.item(), rel=1e-12)
+        found.backward()
+        assert torch.allclose(halves[part].grad, whole.grad[2 * part : 2 * part + 2])  # type: ignore[arg-type,index]
+
+
+def test_a_gather_of_one_process_changes_no_bit() -> None:
+    x, y = (view.float() for view in clips((3, 3, 4, 7, 7)))
+    for gather in (None, lambda rows: rows):
+        part = y.clone().requires_grad_()
+        loss = rms_penalty(x, part, 0.05, gather=gather)
+        loss.backward()
+        if gather is None:
+            alone = (loss.detach(), part.grad)
+    assert torch.equal(loss.detach(), alone[0])
+    assert torch.equal(part.grad, alone[1])  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize(
     ("call", "message"),
     [

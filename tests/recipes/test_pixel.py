@@ -33,6 +33,7 @@ from videoveil.recipes import (
     vita_kbeam,
     vita_restarting,
 )
+from videoveil.training.minimax import STEPS_SMOOTHED
 from videoveil.training.minimax_settings import (
     ALTERNATE,
     Budget,
@@ -342,7 +343,10 @@ def test_the_supervised_baselines_have_the_published_turns_and_rates() -> None:
     assert all(make().approximation for make in (vita_grl, vita_kbeam, vita_entropy, vita_restarting))
     assert "validation" not in vita_grl().approximation  # nothing there waits for actions
     for make in (vita_kbeam, vita_entropy, vita_restarting):
-        assert "on the training batches of that phase, not on validation" in make().approximation
+        assert (
+            "on the training batches of that phase, not on validation: it takes four" in make().approximation
+        )
+    assert STEPS_SMOOTHED == 4
 
 
 def test_images_go_through_f_a_for_themselves_and_frames_of_videos_with_the_clips() -> None:

@@ -34,9 +34,10 @@ from videoveil.encoders import create, save
 from videoveil.errors import AnnotationError, BadItems, CheckpointError, NoHeadway, UsageError
 from videoveil.recipes import Made, PixelRecipe, fit_pixel, veil_pixel
 from videoveil.recipes.looking import budget_nets
-from videoveil.recipes.pixel_fitting import private_labels
+from videoveil.recipes.pixel_fitting import labelled, private_labels
 from videoveil.tasks.base import Clips
 from videoveil.training.minimax_data import identity_frames
+from videoveil.training.minimax_nets import BudgetNet
 from videoveil.training.minimax_settings import (
     FREE_TO_CHANGE,
     Budget,
@@ -339,6 +340,14 @@ def test_what_does_not_change_the_result_may_be_changed_in_a_run(
         assert again.anonymizer.content_hash() == made.anonymizer.content_hash()
 
 
+def test_other_words_on_what_is_not_as_published_are_no_other_recipe(
+    straight: tuple[Made, Path], films: Clips
+) -> None:
+    made, folder = straight
+    again = fit_pixel(replace(quick(), approximation="A UNet."), films, folder, seed=3, device="cpu")
+    assert again.anonymizer.content_hash() == made.anonymizer.content_hash()
+
+
 def test_a_recipe_that_has_nothing_to_train_says_so(films: Clips, tmp_path: Path) -> None:
     recipe = veil_pixel().changed("settings.epochs", 1)
     with pytest.raises(UsageError, match=r"veil-pixel: settings\.epochs=1, but there is nothing to train"):
@@ -402,6 +411,65 @@ def test_a_run_whose_process_was_killed_goes_on_to_the_same_bytes(
         *((f / "history.jsonl").read_text().splitlines() for f in (cut, whole)), strict=True
     ):
         assert {**json.loads(mine), "seconds": 0} == {**json.loads(other), "seconds": 0}
+
+
+SEVERAL = """
+import sys, time
+from dataclasses import replace
+from pathlib import Path
+from tests.recipes.test_pixel_fitting import Grey, Start, quick
+from tests.training.minimax_world import QUICK, videos
+from videoveil import devices
+from videoveil.recipes import fit_pixel
+from videoveil.tasks.base import Clips
+
+fabric = devices.make_fabric("cpu")
+root, rank = Path(sys.argv[1]), fabric.global_rank
+met = fabric.barrier
+
+
+def late(*given):  # so late that what the first process writes next is there
+    met(*given)
+    time.sleep(rank / 2)
+
+
+fabric.barrier = late
+clips = Clips(videos(root / f"videos{rank}"), "train")
+still = quick(stages=(Grey(),), epochs=0, start=Start(utility_epochs=0, budget_epochs=0))
+trained = quick(
+    batch=4, epochs=1, start=replace(QUICK.start, identity_epochs=0, utility_epochs=0, budget_epochs=0)
+)
+for name, recipe in (("still", still), ("trained", trained)):
+    found = [fit_pixel(recipe, clips, root / name, seed=3, fabric=fabric) for _ in range(2)]
+    assert len({made.anonymizer.content_hash() for made in found}) == 1
+    (root / f"{name}{rank}").write_text(found[0].anonymizer.content_hash())
+    met()
+"""
+
+
+@pytest.mark.slow
+def test_processes_of_which_one_is_late_make_one_run_together(tmp_path: Path) -> None:
+    script = tmp_path / "several.py"
+    script.write_text(SEVERAL)
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+    here = Path(__file__).parents[2]
+    done = subprocess.run(
+        [*command, str(script), str(tmp_path)],
+        capture_output=True,
+        text=True,
+        cwd=here,
+        env={
+            **os.environ,
+            "PYTHONPATH": os.pathsep.join([str(here), os.environ.get("PYTHONPATH", "")]),
+            "OMP_NUM_THREADS": "1",
+            "CUDA_VISIBLE_DEVICES": "",
+        },
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stderr[-4000:]
+    for name in ("still", "trained"):
+        hashes = {(tmp_path / f"{name}{rank}").read_text() for rank in (0, 1)}
+        assert hashes == {PixelAnonymizer.from_pretrained(tmp_path / name).content_hash()}
 
 
 def test_the_same_seed_gives_the_same_bytes_and_another_seed_others(
@@ -474,8 +542,58 @@ def test_private_labels_are_a_row_per_item_with_gaps_where_nothing_is_known() ->
     assert private_labels(items, "scenes").tolist() == [[1], [0], [0]]
     told = private_labels(items, "attributes", lambda item: {"x": 1} if item.id == "c" else None)
     assert told.nan_to_num(9).tolist() == [[9], [9], [1]]
-    with pytest.raises(AnnotationError, match="no item has attributes"):
-        private_labels(items[2:], "attributes")
+    kept, values = labelled(items, "attributes", None, "films")
+    assert [item.id for item in kept] == ["a", "b"]
+    assert torch.equal(values.nan_to_num(9), found[:2].nan_to_num(9))
+    for few, count in ((items[2:], "0 of 1"), (items[1:], "1 of 2")):
+        with pytest.raises(
+            AnnotationError, match=f"films: {count} items have attributes; .* needs 2 or more"
+        ):
+            labelled(few, "attributes", None, "films")
+
+
+@pytest.mark.parametrize("source", ["video", "images"])
+def test_samples_without_any_label_take_no_part_and_a_blind_budget_net_is_at_chance(
+    source: Any, films: Clips, pictures: Clips, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A third is unlabelled; of the others every label is there as often as not, so that "maybe" is all one can say."""
+    learnt = BudgetNet.forward
+    monkeypatch.setattr(BudgetNet, "forward", lambda self, views: 0 * learnt(self, views))
+    given = films if source == "video" else pictures
+    first = given.items()[:6]
+    rows = [{"tall": 0, "old": 1}, {"tall": 1}, None, {"tall": 1, "old": 0}, {"tall": 0}, {}]
+    known = {item.id: row for item, row in zip(first, rows)}
+    recipe = quick(
+        budget=replace(LABELS, source=source),
+        privacy_batch=2,
+        epochs=4,
+        start=replace(QUICK.start, utility_epochs=0),
+        headway=Headway(epochs=1, share=0.99),
+    )
+    made = fit_pixel(
+        recipe,
+        films,
+        tmp_path,
+        images=pictures if source == "images" else None,
+        labels=lambda item: known[item.id],
+        device="cpu",
+    )
+    assert len(made.history) == 5
+    for record in made.history:
+        assert record["chance"] == pytest.approx(math.log(2))
+        for name in {"budget", "budget_learning"} & set(record):
+            assert record[name] == pytest.approx(record["chance"], rel=1e-5)
+        assert math.isfinite(record.get("sure", 0.0))
+
+
+def test_a_supervised_budget_net_needs_labelled_samples(films: Clips, tmp_path: Path) -> None:
+    (first, *_) = films.items()
+    told = {first.id: {"tall": 1}}
+    with pytest.raises(AnnotationError, match="films: 1 of 6 items have attributes"):
+        fit_pixel(
+            quick(budget=LABELS), films, tmp_path / "a", labels=lambda item: told.get(item.id), device="cpu"
+        )
+    assert not (tmp_path / "a").exists()
 
 
 # --- what cannot be trained on ------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from videoveil.anonymizers.pixel.config import UNet
 from videoveil.data.records import Dataset
 from videoveil.errors import AnnotationError
 from videoveil.recipes import PixelRecipe, fit_pixel
-from videoveil.recipes.pixel_fitting import private_labels
+from videoveil.recipes.pixel_fitting import labelled, private_labels
 from videoveil.tasks.base import Clips
 from videoveil.training.minimax_settings import Budget
 
@@ -62,5 +62,5 @@ def test_tags_become_rows_of_zeros_and_ones(tagged: Dataset) -> None:
 
 def test_a_budget_without_any_label_is_refused(tagged: Dataset) -> None:
     bare = [replace(item, scenes=()) for item in tagged.items]
-    with pytest.raises(AnnotationError, match="no item has scenes"):
-        private_labels(bare, "scenes")
+    with pytest.raises(AnnotationError, match="tags: 0 of 8 items have scenes"):
+        labelled(bare, "scenes", None, "tags")

@@ -677,8 +677,9 @@ from dataclasses import replace
 from pathlib import Path
 from tests.training.minimax_world import QUICK, loop, settings, state, videos
 from videoveil import devices
-from videoveil.objectives import nt_xent
+from videoveil.objectives import nt_xent, rms_penalty
 from videoveil.training.minimax import _gather
+from videoveil.training.minimax_settings import Penalty
 
 fabric = devices.make_fabric("cpu")
 root = Path(sys.argv[1])
@@ -693,10 +694,29 @@ gather = _gather(fabric)
 nt_xent(gather(mine[0]), gather(mine[1])).backward()
 expected = torch.stack((whole.grad[2 * rank : 2 * rank + 2], whole.grad[4 + 2 * rank : 6 + 2 * rank]))
 assert torch.allclose(mine.grad / fabric.world_size, expected), (mine.grad, expected)
+# one penalty of the whole batch, also where only one process is above the bound
+raw, shown = torch.rand(2, 4, 1, 3, 2, 8, 8, dtype=torch.float64).unbind()
+shown[2:] = raw[2:] + 0.1 * (shown[2:] - raw[2:])
+asked = Penalty(bound=0.1)
+whole = shown.clone().requires_grad_()
+expected = rms_penalty(raw, whole, asked.bound)
+expected.backward()
+part = slice(2 * rank, 2 * rank + 2)
+mine = shown[part].clone().requires_grad_()
+found = rms_penalty(raw[part], mine, asked.bound, gather=gather)
+found.backward()
+assert rms_penalty(raw[2:], shown[2:], asked.bound) == 0 < expected
+assert torch.allclose(found, expected), (found, expected)
+assert torch.allclose(mine.grad / fabric.world_size, whole.grad[part])
 dataset = videos(root / f"videos{rank}")
 both = replace(QUICK.utility, temporal="triplet")  # f_T's embedding has nothing to do before the game
-made = loop(dataset, settings(batch=4, privacy_batch=4, utility=both), root / "run", fabric=fabric)
+own = settings(batch=4, privacy_batch=4, utility=both, penalty=Penalty(bound=0.01))
+made = loop(dataset, own, root / "run", fabric=fabric)
 made.run()
+# the players' own penalty is that of the whole batch as well
+both_raw, both_shown = raw.float(), shown.float()
+value = made.step._penalty(both_raw[part], both_shown[part])
+assert torch.allclose(value, rms_penalty(both_raw, both_shown, 0.01)), value
 # what ends a phase is the same for both, else they would wait for each other for ever
 agreed = made._agreed({"right": torch.tensor(float(rank)), "utility": torch.tensor(9.0)})
 assert {k: float(v) for k, v in agreed.items()} == {"right": 0.5}, agreed

@@ -270,9 +270,36 @@ def test_chance_is_the_loss_of_a_net_that_knows_nothing() -> None:
     prior = labels.mean(0).logit().expand(4, -1)  # always the share of a label
     assert float(named.losses(prior, labels).mean()) == pytest.approx(named.chance(4, labels), rel=1e-5)
     part = torch.tensor([[1.0, float("nan")], [0.0, 1.0], [float("nan"), 1.0], [1.0, 0.0]])
-    shares = [2 / 3, 2 / 3]
-    slow = sum(-(p * math.log(p) + (1 - p) * math.log(1 - p)) for p in shares) / 2
+    # by sample: of "1, ?" the first label counts twice
+    shares, weights = [3 / 4, 3 / 4], [4 / 8, 4 / 8]
+    slow = sum(-w * (p * math.log(p) + (1 - p) * math.log(1 - p)) for p, w in zip(shares, weights))
     assert named.chance(4, part) == pytest.approx(slow, rel=1e-5)
+
+
+@pytest.mark.parametrize("gaps", [0.0, 0.2, 0.5])
+def test_chance_is_the_lowest_that_a_blind_net_comes_to_whatever_is_not_known(gaps: float) -> None:
+    labels = (random(40, 3) < torch.tensor([0.2, 0.5, 0.8])).float()
+    unknown = random(40, 3, seed=1) < gaps
+    unknown[:, 0] = False  # something is known of every sample
+    labels[unknown] = float("nan")
+    net = budget(labels=3, kind="labels")
+    logits = torch.zeros(3, requires_grad=True)
+    optimizer = torch.optim.LBFGS([logits], max_iter=100, tolerance_grad=1e-9, tolerance_change=0)
+
+    def loss() -> Tensor:
+        optimizer.zero_grad()
+        found = net.losses(logits.expand(40, -1), labels).mean()
+        found.backward()
+        return found
+
+    optimizer.step(loss)
+    assert float(loss().detach()) == pytest.approx(net.chance(4, labels), rel=1e-5)
+
+
+def test_a_label_that_nobody_knows_takes_no_part_in_chance() -> None:
+    net = budget(labels=2, kind="labels")
+    labels = torch.tensor([[1.0, float("nan")], [0.0, float("nan")]])
+    assert net.chance(2, labels) == pytest.approx(math.log(2))
 
 
 def test_a_budget_on_clips_compares_two_clips() -> None:

@@ -51,7 +51,8 @@ if TYPE_CHECKING:
 FORMAT = "videoveil-pixel-run-1"
 IDENTITY, IDENTITY_FORMAT = "identity.safetensors", "videoveil-pixel-identity-1"
 ENCODER = "utility.safetensors"
-FREE = tuple(f"recipe.settings.{name}" for name in FREE_TO_CHANGE)  # of run.json
+# of run.json: neither these settings nor words on what is not as published change what is learnt
+FREE = ("recipe.approximation", *(f"recipe.settings.{name}" for name in FREE_TO_CHANGE))
 Labels = Callable[[Item], Any]  # private attributes of an item, by name; None: nothing is known
 
 
@@ -109,8 +110,9 @@ def fit_pixel(
 
     leading = runs.claimed(folder, mine, recipe.to_yaml(), FREE, read)
     with leading if fabric.is_global_zero else nullcontext():
-        fabric.barrier()
-        if (folder / "config.json").is_file():
+        done = (folder / "config.json").is_file()
+        fabric.barrier()  # all have looked before one of them writes, and take the same way
+        if done:
             return Made(PixelAnonymizer.from_pretrained(folder))
         config = PixelConfig(recipe.stages, size=recipe.settings.size if recipe.trains else 0)
         anonymizer = PixelAnonymizer(config, card=_card(recipe, sources), seed=seed)
@@ -160,7 +162,7 @@ def train(
     found = targets(items, names, own.utility.target)
     samples = [Sample(item, value) for item, value in zip(items, torch.from_numpy(found.values))]
     stream = VideoStream(samples, frames, own.utility, own.size, seed)
-    privacy, private = _privacy(recipe, samples, images, labels, frames, seed)
+    privacy, private = _privacy(recipe, videos, samples, images, labels, frames, seed)
     utility = UtilityNet(own.utility, own.size, len(names), seed=seed)
 
     def member(place: int, round_: int) -> BudgetNet:
@@ -212,7 +214,8 @@ def _start_encoder(recipe: PixelRecipe, anonymizer: PixelAnonymizer) -> None:
 
 def _privacy(
     recipe: PixelRecipe,
-    videos: Sequence[Sample],
+    videos: Clips,
+    seen: Sequence[Sample],
     images: Clips | None,
     labels: Labels | None,
     frames: Frames,
@@ -222,13 +225,13 @@ def _privacy(
     own = recipe.settings
     if own.budget is None:
         return None, None
-    items = [sample.item for sample in videos]
+    source, items = videos, [sample.item for sample in seen]
     if recipe.wants_images:
         assert images is not None
-        items = sorted(images.items(), key=lambda item: item.id)
+        source, items = images, sorted(images.items(), key=lambda item: item.id)
     values = torch.zeros(len(items), 0)
     if own.budget.kind == "labels":
-        values = private_labels(items, own.budget.labels, labels)
+        items, values = labelled(items, own.budget.labels, labels, source.records().name)
     if recipe.wants_images:  # frames are kept by id, and two datasets may call different things the same
         items = [replace(item, id=f"images:{item.id}") for item in items]
         check(items, frames, own.workers)
@@ -237,6 +240,19 @@ def _privacy(
     if own.budget.kind != "labels":
         return stream, None
     return stream, torch.stack([sample.value for sample in stream.samples])
+
+
+def labelled(
+    items: Sequence[Item], which: Private, labels: Labels | None, dataset: str
+) -> tuple[list[Item], Tensor]:
+    """Items of which something private is known, and what, (n, k): the others teach a supervised budget net nothing."""
+    values = private_labels(items, which, labels)
+    known = ~values.isnan().all(1)
+    if known.sum() < 2:
+        raise AnnotationError(
+            f"{dataset}: {int(known.sum())} of {len(items)} items have {which}; a supervised budget net needs 2 or more"
+        )
+    return [item for item, one in zip(items, known) if one], values[known]
 
 
 def private_labels(items: Sequence[Item], which: Private, labels: Labels | None = None) -> Tensor:
@@ -248,9 +264,7 @@ def private_labels(items: Sequence[Item], which: Private, labels: Labels | None 
         known = [(labels(item) if labels else item.attributes) or {} for item in items]
         names = sorted({name for row in known for name in row})
         rows = [[float(row[name]) if name in row else np.nan for name in names] for row in known]
-    if not names:
-        raise AnnotationError(f"no item has {which}: a supervised budget net has nothing to learn from")
-    return torch.tensor(rows, dtype=torch.float32)
+    return torch.tensor(rows, dtype=torch.float32).view(len(items), len(names))
 
 
 def _identity_start(
@@ -264,7 +278,9 @@ def _identity_start(
 ) -> IdentityResult:
     """Teach the networks of f_A the identity, every process alike, or take it from an earlier try of this run."""
     path = None if folder is None else folder / IDENTITY
-    if path is not None and path.is_file():
+    there = path is not None and path.is_file()
+    fabric.barrier()  # all have looked before one of them writes
+    if path is not None and there:
         tensors, facts = checkpoints.read(path, IDENTITY_FORMAT)
         checkpoints.fill(anonymizer, tensors, str(path))
         return IdentityResult(facts["error"], facts["epochs"])

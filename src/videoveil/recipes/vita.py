@@ -3,7 +3,8 @@
 `vita` is the re-implementation that the later papers compare with. The three originals differ in whose turn it is.
 Their image-transform network is replaced by the UNet of the others, their ResNet-v2 by ResNet-101, their accumulated
 batches by ordinary ones, and their step counts by epochs. There is no validation in the game: where they restore the
-actions until these are told well enough on held-out clips, that is judged here on the batches they are restored with.
+actions until these are told well enough on held-out clips, that is judged here on the batches they are restored with,
+four of them at least.
 """
 
 from __future__ import annotations
@@ -22,8 +23,9 @@ CHANGES = (
     "in place of accumulated ones, epochs in place of its step counts."
 )
 JUDGED = (
-    "Whether the actions are restored is judged on the training batches of that phase, not on validation, and no check "
-    "that finds nothing better ends it."
+    "Whether the actions are restored is judged on the training batches of that phase, not on validation: it takes "
+    "four of them at least, also where the actions are told well enough already, and no check that finds nothing "
+    "better ends it."
 )
 
 

@@ -237,12 +237,20 @@ class BudgetNet(nn.Module):
         return found.view(4, -1).mean(0) if self.settings.kind == "rotation" else found
 
     def chance(self, samples: int, labels: Tensor | None) -> float:
-        """L_B of an f_B that knows nothing: where the anonymizer wants it."""
+        """L_B of an f_B that knows nothing: where the anonymizer wants it.
+
+        labels (n, k): of all samples. Such an f_B always says how often a label is there; where some are not known,
+        every one counts as in `losses`, which takes each sample's mean over its own.
+        """
         kind = self.settings.kind
         if kind in ("pairs", "clips"):
             return budget_ceiling(samples)
         if kind == "rotation":
             return math.log(4)
         assert labels is not None
-        share = labels.nanmean(0).clamp(1e-6, 1 - 1e-6)
-        return float(-(share * share.log() + (1 - share) * (1 - share).log()).nanmean())
+        known = ~labels.isnan()
+        counts = known * (labels.shape[1] / known.sum(1, keepdim=True).clamp_min(1))  # (n, k), 1 without gaps
+        share = ((counts * labels.nan_to_num()).sum(0) / counts.sum(0)).clamp(1e-6, 1 - 1e-6)
+        each = -(share * share.log() + (1 - share) * (1 - share).log())  # (k,), NaN for what nobody knows
+        weight = counts.mean(0)
+        return float((weight * each).nansum() / weight.sum())

@@ -109,7 +109,7 @@ class Step:
             total = anonymizer_total(loss.total, -wish, penalty, self.weights).total
             self._move("anonymizer", total)
         with torch.no_grad():
-            changed = rms(batch.clips.float(), clips.float().clamp(0, 1))
+            changed = rms(batch.clips.float(), clips.float().clamp(0, 1), self.gather)
         return {
             **terms,
             "anonymizer": total,
@@ -251,19 +251,26 @@ class Step:
         return torch.stack([member.losses(guess, labels, self.gather).mean() for member, guess in pairs])
 
     def _penalty(self, raw: Tensor, anonymized: Tensor) -> Tensor:
-        """On what will be shown: with `out="none"` f_A leaves [0, 1] in training, and export clamps that."""
+        """On what will be shown: with `out="none"` f_A leaves [0, 1] in training, and export clamps that.
+
+        One distance of the whole batch, whatever number of processes share it.
+        """
         anonymized = anonymized.clamp(0, 1)
         asked = self.settings.penalty
         if asked is None:
             return torch.zeros((), device=raw.device)
         if asked.of == "pixels":
-            return rms_penalty(raw, anonymized, asked.bound, differentiable=asked.differentiable)
+            return rms_penalty(
+                raw, anonymized, asked.bound, differentiable=asked.differentiable, gather=self.gather
+            )
         encoder = self.players.utility.encoder
         with self.fabric.autocast():
             with torch.no_grad():
                 before = encoder(raw[:, 0])
             after = encoder(anonymized[:, 0])
-        return feature_penalty(before, after, asked.bound, differentiable=asked.differentiable)
+        return feature_penalty(
+            before, after, asked.bound, differentiable=asked.differentiable, gather=self.gather
+        )
 
     def _wrapped(self, name: str) -> Any:
         return self.players.wrapped[name]
