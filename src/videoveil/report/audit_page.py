@@ -428,23 +428,23 @@ def _attributes(metrics: Metrics) -> list[Section]:
     rows = tuple(
         (
             one["name"],
+            _within(one["leakage"], limit),
+            _range(one["leakage"]),
             _cell(one["raw"], PRECISION),
             _cell(one["anonymized"], PRECISION),
             _figure(one["chance"], PRECISION),
-            _range(one["leakage"]),
             one["strongest"],
-            _within(one["leakage"], limit),
         )
         for one in parts
     )
     header = (
         "attribute",
+        f"limit {_percent(limit)}",
+        "leakage",
         "raw",
         "anonymized",
         "chance",
-        "leakage",
         "found best by",
-        f"limit {_percent(limit)}",
     )
     table = Table(header, rows, "Average precision in %, and leakage, each with its 95 % interval")
     return [Section("Attribute by attribute", [Plot(chart, alt, caption), table, *nothing])]

@@ -231,7 +231,7 @@ def _style() -> str:
 * {{ box-sizing: border-box; }}
 body {{ margin: 0; background: var(--page); color: var(--text);
   font: 16px/1.55 system-ui, "Segoe UI", Roboto, "Helvetica Neue", Arial, sans-serif; }}
-main, footer {{ max-width: 60rem; margin: 0 auto; padding: 0 1rem; }}
+main, footer {{ max-width: 70rem; margin: 0 auto; padding: 0 1rem; }}
 h1 {{ font-size: 1.7rem; line-height: 1.2; margin: 1.6rem 0 .6rem; }}
 h2 {{ font-size: 1.2rem; margin: 2.2rem 0 .6rem; padding-top: .8rem; border-top: 1px solid var(--edge); }}
 p, li {{ max-width: 46rem; }}
