@@ -217,7 +217,8 @@ def test_every_figure_of_an_attribute_has_its_interval_and_chance_beside_it() ->
         "high": None,
     }  # the videos define it only now and then
     table = " ".join(re.sub("<[^>]*>", " ", page(found)).split())
-    assert "attribute limit 50 % leakage raw anonymized chance found best by" in table  # what decides comes first
+    # what decides comes first
+    assert "attribute limit 50 % leakage raw anonymized chance found best by" in table
     assert " 91.2 [85.0, 95.5] 61.0 [50.3, 70.0] 50.4 " in table
     alt = next(
         v or ""
