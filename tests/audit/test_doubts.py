@@ -4,11 +4,15 @@ from dataclasses import replace
 from pathlib import Path
 
 from tests.audit import world
+from videoveil.anonymizers import Rank
+from videoveil.anonymizers import latent as latent_anonymizer
+from videoveil.audit import registry
 from videoveil.audit.case import Case
 from videoveil.audit.doubts import doubted, qualified
+from videoveil.audit.draws import Estimate, Found
 from videoveil.audit.plan import LeftOut
 from videoveil.audit.run import audit
-from videoveil.audit.scoring import Question
+from videoveil.audit.scoring import Attempt, Part, Question
 from videoveil.audit.subject import BlackFrames, Subject
 from videoveil.data.records import Dataset
 from videoveil.errors import UsageError
@@ -37,6 +41,51 @@ def test_who_walks_is_not_settled_by_features_where_pictures_are_published(
     found = doubted(case, made)
     assert found.verdict == "NOT MEASURABLE"
     assert found.reason.startswith("little is left; but nobody here learns from the pictures")
+
+
+def passed(**changes: object) -> Question:
+    """A question about attributes that passes, after what these attackers found in raw videos."""
+    strong = Found(Estimate(0.9, 0.85, 0.95), 0.3, Estimate(0.6, 0.5, 0.7))
+    attempts = tuple(Attempt(name, "cmap", strong, strong) for name in changes.pop("attackers", ()))  # type: ignore[call-overload,attr-defined]
+    made = Question(registry.ATTRIBUTES, "attack", "cmap", attempts, verdict="PASS", reason="little is left")
+    return replace(made, **changes)  # type: ignore[arg-type]
+
+
+def of_features(data: Dataset, folder: Path) -> Case:
+    """An audit of features that somebody else anonymized."""
+    subject = Subject.of(data, BlackFrames())
+    veiled = replace(subject.anonymized, pixels=None, latent=latent_anonymizer(8, Rank(4)))
+    return replace(Case.of(subject, folder, world.settings()), subject=replace(subject, anonymized=veiled))
+
+
+def test_features_do_not_pass_on_the_word_of_who_learnt_from_raw_ones_alone(
+    data: Dataset, tmp_path: Path
+) -> None:
+    """Any change of the features blinds him, also one that can be undone."""
+    case = of_features(data, tmp_path / "out")
+    blinded = doubted(case, passed(attackers=("features-moving-raw/kernel",)))
+    assert blinded.verdict == "NOT MEASURABLE"
+    assert "but nobody who learns from anonymized features found at least half" in blinded.reason
+    fresh = passed(attackers=("features-moving-raw/kernel", "features-moving/kernel"))
+    assert doubted(case, fresh) == fresh
+    away = [LeftOut("features-static", "did not fit"), LeftOut("features-static-raw", "did not fit")]
+    assert (
+        qualified(case, fresh, away).reason
+        == "little is left; this is without features-static, which took no part and may find more"
+    )
+
+
+def test_every_attribute_needs_somebody_whose_failure_means_something(data: Dataset, tmp_path: Path) -> None:
+    """A network that is blind to one of them leaves it to frozen features."""
+    case = Case.of(Subject.of(data, BlackFrames()), tmp_path / "out", world.settings())
+    figure = Estimate(0.1, 0.0, 0.2)
+    seen = Part("seen", figure, figure, 0.3, figure, "frames/tiny", ("features-moving/kernel", "frames/tiny"))
+    unseen = replace(seen, name="unseen", witnesses=("features-moving/kernel",))
+    attackers = ("features-moving/kernel", "frames/tiny")
+    assert doubted(case, passed(attackers=attackers, parts=(seen,))).verdict == "PASS"
+    held = doubted(case, passed(attackers=attackers, parts=(seen, unseen)))
+    assert held.verdict == "NOT MEASURABLE"
+    assert "no network that learns from the pictures themselves found of unseen at least half" in held.reason
 
 
 def test_a_question_that_nobody_was_let_ask_holds_a_pass_back(

@@ -41,6 +41,15 @@ def test_one_utility_and_one_attacker_take_part_even_where_time_is_too_short() -
     assert choose(PEOPLE, PRICES, ONCE, 0).chosen == ("useful", "quick")
 
 
+def test_who_learnt_from_raw_videos_alone_is_no_questions_first() -> None:
+    """However cheap he is: what he does not find proves nothing."""
+    old = replace(somebody("old", strength=0.1), adapts=False)
+    prices, trainings = {**PRICES, "old": 1.0}, {**ONCE, "old": 1}
+    assert choose([*PEOPLE, old], prices, trainings, 0).chosen == ("useful", "quick")
+    assert "old" in choose([*PEOPLE, old], prices, trainings, 60).chosen
+    assert choose([old], prices, trainings, 60).chosen == ("old",)
+
+
 def test_what_is_done_already_costs_nothing() -> None:
     assert "slow" in choose(PEOPLE, PRICES, {**ONCE, "slow": 0}, 60).chosen
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -9,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.audit.outcomes import IDS, RULES, N, attacker, right, seeds
-from videoveil.audit.draws import Estimate
+from videoveil.audit.draws import UNKNOWN, Estimate
 from videoveil.audit.rules import Rules
-from videoveil.audit.scoring import Question, Sides, question, to_json, verdict, witnesses
+from videoveil.audit.scoring import Question, Sides, among, question, to_json, verdict, witnesses
 from videoveil.errors import UsageError
 from videoveil.tasks.outcomes import AttributeOutcome, MeanOutcome, Outcome, RankOutcome
 
@@ -310,6 +311,10 @@ def made(attempts: Sequence[tuple[str, str, list[int], list[int]]]) -> Question:
 
 
 def not_lower(after: Question, before: Question) -> None:
+    """Among more attackers luck counts for more, so that nothing may be shown any more; then nothing passes either."""
+    if after.leakage.value is None:
+        assert after.verdict != "PASS"
+        return
     for end in ("value", "low", "high"):
         first = getattr(before.leakage, end)
         assert first is None or getattr(after.leakage, end) >= first
@@ -337,10 +342,118 @@ def test_an_attempt_that_finds_no_more_in_raw_videos_never_lowers_the_leakage(
     not_lower(made([*first, new]), made(first))
 
 
-def test_few_items_are_not_measured() -> None:
-    found = asked({"a": (right(0.9, n=5), right(0.9, n=5))})
+@pytest.mark.parametrize("judged", [True, False])
+def test_few_items_are_not_measured_and_have_no_figure(judged: bool) -> None:
+    few: Sides = (right(0.9, n=5), right(0.9, n=5))
+    found = question("private attributes", "attack", {"a": few}, RULES, judged=judged)
     assert found.verdict == "NOT MEASURABLE"
-    assert "5 test items" in found.reason
+    assert "5 test items" in found.attempts[0].void
+    assert found.attempts[0].raw.score == found.attempts[0].anonymized.score == UNKNOWN
+
+
+def test_items_of_which_nothing_is_known_are_no_test_items() -> None:
+    ids = tuple(f"v{i}" for i in range(200))
+    truth = np.full((200, 1), np.nan)
+    truth[:8, 0] = np.arange(8) % 2
+    side = [AttributeOutcome(("a",), truth, np.nan_to_num(truth), np.arange(200), ids)] * 2
+    found = asked({"x": (side, side)})
+    assert (found.attempts[0].items, found.verdict) == (8, "NOT MEASURABLE")
+    assert "8 test items" in found.reason
+
+
+# --- luck, and attackers who are too weak -------------------------------------------------------------------
+
+
+def blind(number: int, world: int, columns: int = 1, n: int = 40) -> Sides:
+    """Somebody who knows nothing of the videos of a world, raw or black, with three trainings that say alike."""
+    rng = np.random.default_rng([world, number])
+    truth = (
+        np.random.default_rng(world).permuted(np.tile(np.arange(n) % 2, (columns, 1)), axis=1).T.astype(float)
+    )
+    ids, names = tuple(f"{world} {i}" for i in range(n)), tuple(f"a{i}" for i in range(columns))
+    usual = rng.random(truth.shape)
+    raw = [
+        AttributeOutcome(names, truth, usual + 0.3 * rng.random(truth.shape), np.arange(n), ids)
+        for _ in range(3)
+    ]
+    return raw, [AttributeOutcome(names, truth, np.zeros(truth.shape), np.arange(n), ids)] * 3
+
+
+@pytest.mark.parametrize("columns", [1, 5])
+def test_of_many_who_know_nothing_the_luckiest_proves_nothing(columns: int) -> None:
+    worlds = 20
+    alone = [
+        any(not asked({"a": blind(who, world, columns)}).attempts[0].void for who in range(20))
+        for world in range(worlds)
+    ]
+    assert sum(alone) > 5  # each by itself: somebody is always lucky
+    together = [asked({str(who): blind(who, world, columns) for who in range(20)}) for world in range(worlds)]
+    assert sum(one.verdict != "NOT MEASURABLE" for one in together) <= 2
+    assert sum(len(one.parts) for one in together) <= 0.1 * worlds * columns
+    assert any("once luck is taken off" in one.reason for one in together)
+
+
+def test_who_knows_something_counts_among_many_who_know_nothing() -> None:
+    crowd = {f"blind {n}": (seeds(0, 0, first=10 * n), seeds(0, 0, first=500 + n)) for n in range(20)}
+    found = asked({**crowd, "strong": (seeds(0.8, 0.8), seeds(0.1, 0.1, first=3))})
+    assert found.strongest_raw == "strong"
+    assert [part.name for part in found.parts] == ["a", "b"]
+    leaks = asked({**crowd, "strong": (seeds(0.8, 0.8), seeds(0.8, 0.8))})
+    assert leaks.verdict == "FAIL"
+
+
+def test_an_attribute_that_only_the_luckiest_finds_is_unproven() -> None:
+    world = next(
+        w for w in range(50) if any(not asked({"a": blind(k, w)}).attempts[0].void for k in range(20))
+    )
+    found = asked({str(who): blind(who, world) for who in range(20)})
+    assert (found.parts, found.unproven) == ((), ("a0",))
+
+
+def test_from_what_so_weak_attackers_do_not_find_nothing_follows() -> None:
+    """They surely beat chance on raw videos, and find a tenth of what could be known."""
+    found = asked({"a": (right(0.325, n=2000), right(0.255, n=2000))})
+    assert not found.attempts[0].void
+    assert (found.leakage.high or 1) <= RULES.max_leakage
+    assert found.verdict == "NOT MEASURABLE"
+    assert "less than 20 % of what could be known in raw videos" in found.reason
+    assert (
+        asked({"a": (right(0.325, n=2000), right(0.32, n=2000))}).verdict == "FAIL"
+    )  # a leak is one all the same
+    lenient = Rules(resamples=300, least_found=0.05)
+    assert asked({"a": (right(0.325, n=2000), right(0.255, n=2000))}, rules=lenient).verdict == "PASS"
+
+
+def without(side: Sequence[Outcome], column: int) -> list[Outcome]:
+    """The same answers, blind for one attribute."""
+    made: list[Outcome] = []
+    for one in side:
+        assert isinstance(one, AttributeOutcome)
+        scores = one.scores.copy()
+        scores[:, column] = 0.0
+        made.append(AttributeOutcome(one.names, one.truth, scores, one.rows, one.items))
+    return made
+
+
+def test_a_pass_names_the_attributes_that_it_does_not_vouch_for() -> None:
+    told = []
+    for world in range(12):
+        raw, veiled = rare(0.6, 0.15, world)
+        found = asked({"a": (without(raw, 2), without(veiled, 2))})
+        part = next(one for one in found.parts if one.name == "rare")
+        if found.verdict == "PASS" and (part.leakage.high or 0) > RULES.max_leakage:
+            told.append(found.reason)
+    assert told
+    for reason in told:
+        assert re.search(r"of rare\b.* that holds by the estimate only", reason)
+        assert "of usual 1 nothing is known" in reason
+
+
+def test_every_attribute_has_witnesses_of_its_own() -> None:
+    both = {"x/one": (seeds(1, 0.1), seeds(0, 0, first=9)), "y/two": (seeds(0.9, 1), seeds(0, 0, first=5))}
+    found = asked(both)
+    assert {part.name: part.witnesses for part in found.parts} == {"a": ("x/one", "y/two"), "b": ("y/two",)}
+    assert among(("x/one", "y/two"), {"y"}) == ("y/two",)
 
 
 def test_both_sides_must_be_scored_on_the_same_items() -> None:
@@ -355,6 +468,8 @@ def test_utility_is_judged_by_the_share_of_raw_that_is_kept() -> None:
     assert asked({"m": (right(0.9), right(0.85))}, "utility").verdict == "PASS"
     lost = asked({"m": (right(0.9), right(0.6))}, "utility")
     assert lost.verdict == "FAIL"
+    assert "keeps 67 %" in lost.reason
+    assert "54 % of what that was above chance" in lost.reason  # (.6 − .25) ÷ (.9 − .25)
     assert lost.kept.value == pytest.approx(0.6 / 0.9, abs=0.01)
     gone = asked({"m": (right(0.9), right(0.25))}, "utility")
     assert "does not clearly beat chance" in gone.reason

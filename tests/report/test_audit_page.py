@@ -318,6 +318,9 @@ def test_metrics_of_an_earlier_version_can_still_be_drawn() -> None:
     for one in found["questions"]:
         for name in ("possible", "unproven", "groups"):
             del one[name]
+        for part in one["parts"]:
+            del part["witnesses"]
+    del found["rules"]["least_found"]
     assert "Privacy: ✓ PASS" in Reader(page(found)).text
 
 
@@ -375,6 +378,25 @@ def test_what_is_not_judged_is_shown_and_called_that() -> None:
     assert "People found" in text
     assert "Shown; nothing is decided by it." in text
     assert summary(found) == summary(metrics())
+
+
+def test_what_is_kept_of_a_utility_is_told_with_chance_and_without() -> None:
+    text = " ".join(re.sub("<[^>]*>", " ", page(metrics(useful=0.5))).split())
+    assert "kept of the raw score, which decides 53 %" in text
+    assert "kept above chance 47 %" in text
+
+
+def test_so_few_videos_that_nothing_is_known_have_no_figure() -> None:
+    few = asked("who it is", {"rank1": ([right(1.0, n=3)] * 2, [right(1.0, n=3)] * 2)})
+    text = " ".join(re.sub("<[^>]*>", " ", page(judged([few]))).split())
+    assert "rank1 – – – void: 3 test items; at least 10 are needed" in text
+
+
+def test_doubt_is_not_told_as_too_much_that_was_found() -> None:
+    found = metrics(left=0.9)
+    found["questions"][0]["parts"] = ()
+    found["questions"][0]["leakage"] = {"value": 0.75, "low": 0.45, "high": 1.43}
+    assert summary(found).startswith("This anonymizer has not been shown to hide enough")
 
 
 def test_the_overview_shows_the_utility_that_suffers_most() -> None:

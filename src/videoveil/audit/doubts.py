@@ -19,7 +19,7 @@ def _not_invited(case: Case) -> list[Participant]:
 
 
 def qualified(case: Case, made: Question, left_out: Sequence[LeftOut]) -> Question:
-    """A PASS with the networks beside it that could have asked the same and took no part.
+    """A PASS with those beside it who learn from what is published, could have asked the same, and took no part.
 
     Which attacker finds most is known only of those that were asked: a drawing of the raw pictures, or a network that
     goes on from raw ones, may find what frames as published do not tell.
@@ -27,11 +27,10 @@ def qualified(case: Case, made: Question, left_out: Sequence[LeftOut]) -> Questi
     if made.role != "attack" or made.verdict != "PASS" or not made.judged:
         return made
     away = {one.name for one in left_out}
-    known = {one.name: one for one in (*registry.PARTICIPANTS, *case.settings.participants)}
     strong = sorted(
         name
-        for name, one in known.items()
-        if name in away and one.learns and one.asks(made.name) and not one.excuse(case.subject, case.stores)
+        for name, one in _learners(case).items()
+        if name in away and one.asks(made.name) and not one.excuse(case.subject, case.stores)
     )
     if not strong:
         return made
@@ -41,30 +40,51 @@ def qualified(case: Case, made: Question, left_out: Sequence[LeftOut]) -> Questi
     )
 
 
-def doubted(case: Case, made: Question) -> Question:
-    """A question about pictures that passes, but not on the word of frozen features alone.
+def _learners(case: Case) -> dict[str, Participant]:
+    """Those whose failure would mean something: who learnt from what is published, by themselves.
 
-    Nor because nobody else was asked: `--only` chooses who takes part, not what would have to be known. A network
-    that hardly finds anything in raw pictures is no witness either, where others find much in them.
+    Of pictures these are networks that look at the pictures; of features whoever did not learn from raw ones alone, for
+    any change of the features, one that can be undone too, blinds him.
     """
-    if made.role != "attack" or made.verdict != "PASS" or case.subject.anonymized.clips is None:
-        return made
     known = {one.name: one for one in (*registry.PARTICIPANTS, *case.settings.participants)}
-    networks = {name: one for name, one in known.items() if one.learns}
-    if not any(one.reads == "features" for one in known.values() if one.question == made.name):
+    if case.subject.anonymized.clips is None:
+        return {name: one for name, one in known.items() if one.adapts}
+    return {name: one for name, one in known.items() if one.learns}
+
+
+def doubted(case: Case, made: Question) -> Question:
+    """A question that passes, but not on the word of frozen features or of what raw videos taught alone.
+
+    Nor because nobody else was asked: `--only` chooses who takes part, not what would have to be known. Somebody who
+    hardly finds anything in raw videos is no witness either, where others find much in them; so it is with every single
+    attribute.
+    """
+    if made.role != "attack" or made.verdict != "PASS":
         return made
-    if scoring.witnesses(made, set(networks)):
+    known = (*registry.PARTICIPANTS, *case.settings.participants)
+    if not any(one.reads == "features" for one in known if one.question == made.name):
         return made
-    learners = sorted(
+    learners = _learners(case)
+    names = set(learners)
+    unseen = [one.name for one in made.parts if not scoring.among(one.witnesses, names)]
+    if scoring.witnesses(made, names) and not unseen:
+        return made
+    able = sorted(
         name
-        for name, one in networks.items()
+        for name, one in learners.items()
         if one.asks(made.name) and not one.excuse(case.subject, case.stores)
     )
-    if learners:
+    where = f" of {', '.join(unseen)}" if scoring.witnesses(made, names) else ""
+    pictures = case.subject.anonymized.clips is not None
+    if able:
+        who = (
+            "no network that learns from the pictures themselves"
+            if pictures
+            else "nobody who learns from anonymized features"
+        )
         why = (
-            "no network that learns from the pictures themselves found at least half of what others found in raw "
-            f"ones, and what it would find is not known ({', '.join(learners)}: see who was left out; a larger "
-            "budget asks them)"
+            f"{who} found{where} at least half of what others found in raw ones, and what it would find is not known "
+            f"({', '.join(able)}: see who was left out; a larger budget asks them)"
         )
     else:
         why = (

@@ -114,6 +114,17 @@ class Drawn:
         return Found(draws.interval(self.value if known else None, self.values), chance, above)
 
 
+def sober(drawn: Sequence[Drawn]) -> np.ndarray:
+    """(B,) how far the best one lies above chance, less what the luckiest one gains in a draw.
+
+    To choose the best in every draw again would not do: the best of several is above each of them in draws too, so the
+    lower end would rise with their number, whatever they know.
+    """
+    above = np.array([one.value - one.chance for one in drawn])
+    gained = [one.values - one.chances - own for one, own in zip(drawn, above)]
+    return np.asarray(np.fmax.reduce(above) - np.fmax.reduce(gained))
+
+
 def advantage(value: np.ndarray, chance: np.ndarray) -> np.ndarray:
     return np.asarray((value - chance) / np.maximum(1 - chance, TINY))
 

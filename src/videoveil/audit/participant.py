@@ -65,6 +65,7 @@ class Participant:
     learns: bool = (
         False  # a network that learns from the pictures themselves: a frozen encoder misses what it finds
     )
+    adapts: bool = True  # has learnt from what leaves the anonymizer; False: from raw videos alone
     also: tuple[str, ...] = ()  # questions that it answers too, where the data allow it
     labels: tuple[tuple[str, str], ...] = ()  # networks from a file → how they are written down
 

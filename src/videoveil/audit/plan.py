@@ -63,12 +63,13 @@ def choose(
     """Those that fit into `budget` seconds, `words` for people, when each has so many trainings to do.
 
     First the cheapest of every question, for without it the question stays open, utilities before attackers; one of
-    each role is taken even where it does not fit. Next, for every question that attackers ask, the cheapest network
-    that learns from the pictures themselves, since without one nothing can pass. Then by strength per minute.
+    each role is taken even where it does not fit. Who has learnt from raw videos alone is not a question's first: what
+    it does not find proves nothing. Next, for every question that attackers ask, the cheapest network that learns from
+    the pictures themselves, since without one nothing can pass. Then by strength per minute.
     """
     price = {one.name: seconds[one.name] * trainings[one.name] for one in participants}
     first: dict[tuple[str, str], Participant] = {}
-    for one in sorted(participants, key=lambda p: (price[p.name], p.name)):
+    for one in sorted(participants, key=lambda p: (not p.adapts, price[p.name], p.name)):
         first.setdefault((one.role, one.question), one)
     must = sorted(first.values(), key=lambda p: (p.role != "utility", price[p.name], p.name))
     learners: dict[str, Participant] = {}

@@ -123,6 +123,7 @@ PARTICIPANTS = (
         trials.on_features,
         configurations.same(AttackConfig(input="static", knowledge="raw")),
         needs.attributes,
+        adapts=False,
     ),
     Participant(
         "features-moving-raw",
@@ -134,6 +135,7 @@ PARTICIPANTS = (
         trials.on_features,
         configurations.same(AttackConfig(input="clip", knowledge="raw")),
         needs.attributes,
+        adapts=False,
     ),
     Participant(
         "grid",
@@ -180,6 +182,7 @@ PARTICIPANTS = (
         trials.on_pictures,
         configurations.knowing("raw", configurations.frames),
         needs.attributes,
+        adapts=False,
     ),
     Participant(
         "clips-raw",
@@ -191,6 +194,7 @@ PARTICIPANTS = (
         trials.on_pictures,
         configurations.knowing("raw", configurations.clips),
         needs.attributes,
+        adapts=False,
     ),
     Participant(
         "frames-tuned",

@@ -24,6 +24,9 @@ class Rules:
     max_leakage: float = 0.5
     min_utility: float = 0.9
     least_items: int = 10  # test items below which nothing is measured
+    least_found: float = (
+        0.2  # of what could be known, somebody must find in raw videos before anything can pass
+    )
 
     def __post_init__(self) -> None:
         if self.seeds < 1 or self.resamples < 100 or self.least_items < 2:
@@ -33,5 +36,6 @@ class Rules:
         for name in ("level", "max_leakage", "min_utility"):
             if not 0 < getattr(self, name) <= 1 or self.level == 1:
                 raise UsageError(f"{name}={getattr(self, name)}: must be a share in (0, 1]")
-        if not 0 <= self.margin < 1:
-            raise UsageError(f"margin={self.margin}: must be in [0, 1)")
+        for name in ("margin", "least_found"):
+            if not 0 <= getattr(self, name) < 1:
+                raise UsageError(f"{name}={getattr(self, name)}: must be in [0, 1)")

@@ -7,7 +7,10 @@ chance              beside every figure. Of average precision it is what a rando
 interval            95 %, by a nested bootstrap over seeds and test items (`draws`).
 strength floor      an attacker proves itself by beating chance by a margin with the lower end of its interval, on raw
                     videos (or on the anonymized ones: whoever finds something there counts). Else it is void: from its
-                    failure nothing follows.
+                    failure nothing follows. Of several one is always lucky: the best of those that measure the same
+                    must beat chance by the margin with what the luckiest gains in a draw taken off; where no best does,
+                    all are void. And before anything can pass, somebody must find a fifth of what could be known in
+                    raw videos.
 advantage           (value − chance) / (1 − chance): 0 knows nothing, 1 knows everything; comparable between attackers
                     whose rows, and so whose chance levels, differ.
 leakage             the advantage of the best attacker on anonymized videos, as a share of that of the best one on raw.
@@ -21,6 +24,8 @@ relative reduction  1 − value/raw of the best attackers, as the papers print i
 parts               every private attribute by itself. A mean over many can hide one that is told completely, so privacy
                     also fails where the estimate of a single attribute is more than is allowed. Of attributes that
                     nobody proves to find, on either side, nothing is known; they are named as `unproven`.
+witnesses           those who find in raw videos at least half of what the best finds there, of everything or of one
+                    attribute. From the failure of others nothing follows.
 
 Shapes: A attackers, S seeds, B draws.
 """
@@ -33,15 +38,16 @@ from typing import Any, Literal
 
 import numpy as np
 
-from videoveil.audit.draws import TINY, UNKNOWN, Drawn, Draws, Estimate, Found, advantage, draw
+from videoveil.audit.draws import TINY, UNKNOWN, Drawn, Draws, Estimate, Found, advantage, draw, sober
 from videoveil.audit.rules import Rules
 from videoveil.errors import UsageError
 from videoveil.tasks.base import Role
-from videoveil.tasks.outcomes import Outcome
+from videoveil.tasks.outcomes import Outcome, labelled
 
 Word = Literal["PASS", "FAIL", "NOT MEASURABLE"]
 CEILING = 9.0  # of leakage: more than that is not told apart
 WITNESS = 0.5  # of what the best finds in raw videos, somebody must find whose failure is to prove something
+NOTHING = Found(UNKNOWN, None, UNKNOWN)  # of so few items that no figure means anything
 Pair = tuple[Drawn, Drawn]  # raw, anonymized
 
 
@@ -55,7 +61,7 @@ class Attempt:
     anonymized: Found
     void: str = ""  # why nothing follows from it; empty where it counts
     seeds: int = 0
-    items: int = 0
+    items: int = 0  # of which the truth is known
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +74,7 @@ class Part:
     chance: float
     leakage: Estimate
     strongest: str
+    witnesses: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,16 +166,18 @@ def question(
     attempts = []
     for who, (one, other) in pairs.items():
         first = sides[who][0][0]
-        found = one.found(draws), other.found(draws)
-        why = _void(found[0], found[1], len(first.items), role, rules) if judged else ""
-        attempts.append(
-            Attempt(who, first.metric, found[0], found[1], why, len(sides[who][0]), len(first.items))
-        )
+        count = labelled(first)
+        found = (one.found(draws), other.found(draws)) if count >= rules.least_items else (NOTHING, NOTHING)
+        why = _void(*found, count, role, rules, judged)
+        attempts.append(Attempt(who, first.metric, *found, why, len(sides[who][0]), count))
+    kinds = {who: _kind(raw[0], role) for who, (raw, _) in sides.items()}
+    if judged:
+        attempts = _without_the_lucky(attempts, pairs, kinds, role, draws)
     base = Question(name, role, attempts[0].metric, tuple(attempts), judged)
     if not judged:
         return replace(base, reason="shown, not judged")
-    details = {who: (own[1], other[1]) for who, (own, other) in drawn.items()}
-    kinds = {who: _kind(raw[0], role) for who, (raw, _) in sides.items()}
+    enough = {one.name for one in attempts if one.items >= rules.least_items}
+    details = {who: (own[1], other[1]) for who, (own, other) in drawn.items() if who in enough}
     parts, unproven = _parts(details, kinds, draws)
     base = replace(base, parts=parts, unproven=unproven if role == "attack" else ())
     counting = {one.name: pairs[one.name] for one in attempts if not one.void}
@@ -183,6 +192,37 @@ def _kind(one: Outcome, role: Role) -> tuple[Any, ...]:
     Walks under another condition are other test items, so their names need not be read.
     """
     return (one.metric, frozenset(one.items)) if role == "attack" else ()
+
+
+def _without_the_lucky(
+    attempts: Sequence[Attempt],
+    pairs: Mapping[str, Pair],
+    kinds: Mapping[str, tuple[Any, ...]],
+    role: Role,
+    draws: Draws,
+) -> list[Attempt]:
+    """The attempts; all of them void where nobody finds more than the luckiest of so many would.
+
+    Where somebody does, all who prove themselves count: one more who knows nothing must not take a leak away.
+    """
+    tried = {one.name: pairs[one.name] for one in attempts if one.raw.score.value is not None}
+    if not tried or any(_shown(group, role, draws) for group in _grouped(tried, kinds)):
+        return list(attempts)
+    why = f"the best of {len(tried)} does not beat chance by {_points(draws.rules.margin)} once luck is taken off"
+    return [one if one.void else replace(one, void=why) for one in attempts]
+
+
+def _shown(group: Mapping[str, Pair], role: Role, draws: Draws) -> bool:
+    """Whether the best on raw videos (or, as an attacker, on anonymized ones) does better than luck among so many."""
+    if len(group) < 2:
+        return True  # nobody was chosen among: its own interval says all
+    for side in (0, 1) if role == "attack" else (0,):
+        left = sober([pair[side] for pair in group.values()])
+        known = left[~np.isnan(left)]
+        tail = 50 * (1 - draws.rules.level)
+        if len(known) >= len(left) / 2 and np.percentile(known, tail) > draws.rules.margin:
+            return True
+    return False
 
 
 def _grouped(pairs: Mapping[str, Pair], kinds: Mapping[str, tuple[Any, ...]]) -> list[dict[str, Pair]]:
@@ -207,7 +247,7 @@ def _parts(
             for who, pair in pairs.items()
             if any(_beats(one.found(draws), draws.rules) for one in pair)
         }
-        if not proven:
+        if not proven or not any(_shown(group, "attack", draws) for group in _grouped(pairs, kinds)):
             unproven.append(name)
             continue
         ranked, leakage = _ranked(_grouped(proven, kinds), draws)
@@ -220,9 +260,19 @@ def _parts(
                 first.veiled.one.chance,
                 leakage,
                 first.veiled.name,
+                _who_sees(pairs, kinds),
             )
         )
     return tuple(found), tuple(unproven)
+
+
+def _who_sees(pairs: Mapping[str, Pair], kinds: Mapping[str, tuple[Any, ...]]) -> tuple[str, ...]:
+    """Those who find in raw videos at least half of what the best finds that measures the same."""
+    seeing: list[str] = []
+    for group in _grouped(pairs, kinds):
+        gains = {who: np.nan_to_num(pair[0].advantage) for who, pair in group.items()}
+        seeing += [who for who, gain in gains.items() if gain > 0 and gain >= WITNESS * max(gains.values())]
+    return tuple(sorted(seeing))
 
 
 def _judged(base: Question, groups: Sequence[Mapping[str, Pair]], draws: Draws) -> Question:
@@ -323,10 +373,12 @@ def _share(part: Any, whole: Any) -> Any:
 # --- words --------------------------------------------------------------------------------------------------
 
 
-def _void(raw: Found, veiled: Found, items: int, role: Role, rules: Rules) -> str:
+def _void(raw: Found, veiled: Found, items: int, role: Role, rules: Rules, judged: bool) -> str:
     """Why nothing follows from an attacker; empty where something does."""
     if items < rules.least_items:
         return f"{items} test items; at least {rules.least_items} are needed"
+    if not judged:
+        return ""
     if raw.score.value is None:
         return "the test items do not define its score"
     if _beats(raw, rules) or (role == "attack" and _beats(veiled, rules)):
@@ -361,6 +413,7 @@ def _privacy(made: Question, rules: Rules) -> tuple[Word, str]:
         return "NOT MEASURABLE", "the test items define the leakage only now and then"
     between = f"{_percent(left.low)} to {_percent(left.high)}"
     told = f"{made.strongest} still finds {_percent(left.value)} ({between}) of what raw videos tell above chance"
+    told += f" (there the best finds {_percent(_known(made))} of what could be known)"
     if left.low > rules.max_leakage:
         return "FAIL", f"{told}; at most {limit} are allowed"
     several = len(made.parts) + len(made.unproven) > 1  # a single one is its own average
@@ -369,14 +422,33 @@ def _privacy(made: Question, rules: Rules) -> tuple[Word, str]:
         finds, shown = alone
         asked = f"at most {limit} are allowed of any" if shown else f"that it is at most {limit} {DOUBT}"
         return "FAIL", f"on average {told}, but {finds}; {asked}"
+    if left.high <= rules.max_leakage and _known(made) < rules.least_found:
+        return "NOT MEASURABLE", (
+            f"{told}; but from what attackers do not find nothing follows where they find less than "
+            f"{_percent(rules.least_found)} of what could be known in raw videos"
+        )
     if left.high <= rules.max_leakage:
-        return "PASS", f"{told}; at most {limit} are allowed"
+        return "PASS", f"{told}; at most {limit} are allowed{_reserve(made, rules)}"
     widest = max(made.groups, key=lambda one: one.leakage.high or 0.0)
     other = ""
     if widest.strongest != made.strongest and (widest.leakage.high or 0.0) > rules.max_leakage:
         between = f"{_percent(widest.leakage.low)} to {_percent(widest.leakage.high)}"
         other = f"; most doubt is left by {widest.strongest}: {_percent(widest.leakage.value)} ({between})"
     return "FAIL", f"{told}; that it is at most {limit} {DOUBT}{other}"
+
+
+def _known(made: Question) -> float:
+    """The largest advantage on raw videos, by any way of measuring."""
+    return max((_advantage_of(one.raw.value, one.chance) for one in made.groups), default=0.0)
+
+
+def _reserve(made: Question, rules: Rules) -> str:
+    """Of which attributes a PASS does not say that they are surely hidden."""
+    vague = [
+        one.name for one in made.parts if one.leakage.high is None or one.leakage.high > rules.max_leakage
+    ]
+    words = f"; of {', '.join(vague)} that holds by the estimate only" if vague else ""
+    return words + (f"; of {', '.join(made.unproven)} nothing is known" if made.unproven else "")
 
 
 def _alone(parts: Sequence[Part], rules: Rules) -> tuple[str, bool] | None:
@@ -412,7 +484,8 @@ def _utility(made: Question, rules: Rules) -> tuple[Word, str]:
         return "NOT MEASURABLE", "the test items define the score only now and then"
     told = (
         f"{made.strongest} keeps {_percent(kept.value)} "
-        f"({_percent(kept.low)} to {_percent(kept.high)}) of its raw score"
+        f"({_percent(kept.low)} to {_percent(kept.high)}) of its raw score, "
+        f"{_percent(made.leakage.value)} of what that was above chance"
     )
     if made.above.low is None or made.above.low <= rules.margin:
         return "FAIL", f"{told}, and does not clearly beat chance any more"
@@ -447,23 +520,27 @@ def verdict(questions: Sequence[Question]) -> Verdict:
     return Verdict(words["privacy"], words["utility"], tuple(reasons))
 
 
+def among(attackers: Sequence[str], names: set[str]) -> tuple[str, ...]:
+    """Of these attackers, those that belong to such participants."""
+    return tuple(one for one in attackers if one.partition("/")[0] in names)
+
+
 def witnesses(made: Question, names: set[str]) -> tuple[str, ...]:
     """Of these participants, those who found in raw videos at least half of what the best found, by the same metric."""
-    told = [one for one in made.attempts if not one.void]
+    proven = [one for one in made.attempts if not one.void]
     best: dict[str, float] = {}
-    for one in told:
+    for one in proven:
         best[one.metric] = max(best.get(one.metric, 0.0), _advantage(one.raw))
-    return tuple(
-        one.name
-        for one in told
-        if one.name.partition("/")[0] in names and _advantage(one.raw) >= WITNESS * best[one.metric]
-    )
+    seeing = [one.name for one in proven if _advantage(one.raw) >= WITNESS * best[one.metric]]
+    return among(seeing, names)
 
 
 def _advantage(found: Found) -> float:
-    if found.score.value is None:
-        return 0.0
-    return float(advantage(np.array(found.score.value), np.array(found.chance or 0.0)))
+    return _advantage_of(found.score.value, found.chance)
+
+
+def _advantage_of(value: float | None, chance: float | None) -> float:
+    return 0.0 if value is None else float(advantage(np.array(value), np.array(chance or 0.0)))
 
 
 def to_json(one: Question) -> dict[str, Any]:

@@ -112,22 +112,13 @@ def _draws(people: Mapping[str, str] | None = None) -> Draws:
 
 
 def without_luck(attackers: Sequence[Outcome], people: Mapping[str, str]) -> np.ndarray | None:
-    """(B,) how far the best one lies above chance, less what the luckiest one gains in a draw; None: nobody chose.
-
-    To choose the best in every draw again would not do: the best of several is above each of them in draws too, so the
-    lower end would rise with their number, whatever they know.
-    """
-    from videoveil.audit.draws import draw
+    """(B,) how far the best one lies above chance, less what the luckiest one gains in a draw; None: nobody chose."""
+    from videoveil.audit.draws import draw, sober
 
     if len(attackers) < 2:
         return None
-    draws, best, gained = _draws(people), -np.inf, []
-    for one in attackers:
-        own = draw([one], draws)[0]
-        above = own.value - own.chance
-        best = max(best, above)
-        gained.append(own.values - own.chances - above)
-    return np.asarray(best - np.fmax.reduce(gained))
+    draws = _draws(people)
+    return sober([draw([one], draws)[0] for one in attackers])
 
 
 def interval_of(values: Sequence[float], said: Sample | None) -> Interval | None:

@@ -57,10 +57,10 @@ NOT_FOUND = (
     "does not speak of them"
 )
 DEFINITIONS = (
-    "Raw, anonymized: the score with its 95 % interval, over seeds and test videos. Chance: what knowing nothing of "
-    "the videos gets.",
-    "Void: the attacker did not clearly beat chance on raw videos, so its failure on anonymized ones says nothing; it "
-    "is left out.",
+    "Raw, anonymized: the score with its 95 % interval, over seeds (where there are several) and test videos. Chance: "
+    "what knowing nothing of the videos gets.",
+    "Void: the attacker did not clearly beat chance on raw videos (or nobody did by more than the luckiest of so many "
+    "would), so its failure on anonymized ones says nothing; it is left out.",
     "Leakage: how much of what the best attacker finds in raw videos above chance is still found by the best attacker "
     "on anonymized ones. 100 %: nothing was hidden. 0 %: no better than guessing. More than 100 %: more was found than "
     "in raw videos.",
@@ -137,9 +137,7 @@ def summary(metrics: Metrics) -> str:
     verdict, limit = metrics["verdict"], metrics["rules"]["max_leakage"]
     worst, alone = _worst(metrics), _alone(metrics)
     failed = "does not hide enough: attackers still find too much"
-    if (worst is None or worst["leakage"]["value"] <= limit) and (
-        alone is None or (alone["leakage"]["low"] or 0.0) <= limit
-    ):
+    if all(one is None or (one["leakage"]["low"] or 0.0) <= limit for one in (worst, alone)):
         failed = "has not been shown to hide enough"
     untested = "could not be tested for privacy"
     if any(one["verdict"] != "NOT MEASURABLE" for one in _judged(metrics)):
@@ -252,7 +250,9 @@ def _verdict(metrics: Metrics) -> Section:
         f"When utility passes: by its estimate at least {_percent(rules['min_utility'])} of the raw score is kept, and "
         "chance is clearly beaten.",
         f"Who counts: whoever beats chance by at least {100 * rules['margin']:g} points with the lower end of its "
-        "interval, on raw videos or, as an attacker, on anonymized ones.",
+        "interval, on raw videos or, as an attacker, on anonymized ones; of several, the best must do so with what the "
+        "luckiest of them would gain taken off.",
+        *_least_found(rules),
     )
     unknown = _unproven(metrics)
     nothing = (f"{NOT_FOUND}: {', '.join(unknown)}.",) if unknown else ()
@@ -265,6 +265,15 @@ def _verdict(metrics: Metrics) -> Section:
         else ()
     )
     return Section("Verdict", [*blocks, Text((*nothing, *rule, *synthetic))])
+
+
+def _least_found(rules: Mapping[str, Any]) -> tuple[str, ...]:
+    if "least_found" not in rules:  # metrics of before there was such a rule
+        return ()
+    least = _percent(rules["least_found"])
+    return (
+        f"Nothing passes where the best attacker finds less than {least} of what could be known in raw videos.",
+    )
 
 
 def _sentence(reason: str) -> str:
@@ -330,7 +339,10 @@ def _attacks(metrics: Metrics) -> list[Section]:
 
 
 def _utilities(metrics: Metrics) -> list[Section]:
-    tables: list[Block | Beside] = [_table(one) for one in _questions(metrics, "utility") if one["attempts"]]
+    tables: list[Block | Beside] = []
+    for one in _questions(metrics, "utility"):
+        if one["attempts"]:
+            tables += [_table(one), *_kept(one)]
     return [Section("What can still be recognised", tables)] if tables else []
 
 
@@ -351,7 +363,9 @@ def _table(question: Mapping[str, Any]) -> Table:
         ),
     )
     for one in order:
-        note = "void" if one["void"] else "best of its kind" if one["name"] in ways else ""
+        note = "best of its kind" if one["name"] in ways else ""
+        if one["void"]:  # without figures there is room to say why
+            note = "void" if one["raw"]["score"]["value"] is not None else f"void: {one['void']}"
         if one["name"] == question["strongest"]:
             note = "strongest, counts" if attack else "best, counts"
         metric = one["metric"]
@@ -399,6 +413,17 @@ def _reductions(question: Mapping[str, Any]) -> list[Block]:
         ("relative reduction", _range(question["relative"])),
         ("best on raw videos", str(question["strongest_raw"])),
         ("best on anonymized", str(question["strongest"])),
+    )
+    return [Facts(pairs)]
+
+
+def _kept(question: Mapping[str, Any]) -> list[Block]:
+    """Both shares: a score may keep nine tenths while half of what it tells above chance is gone."""
+    if question["kept"]["value"] is None:
+        return []
+    pairs = (
+        ("kept of the raw score, which decides", _range(question["kept"])),
+        ("kept above chance", _range(question["leakage"])),
     )
     return [Facts(pairs)]
 

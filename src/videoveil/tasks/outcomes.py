@@ -49,6 +49,14 @@ class Outcome(Protocol):
         ...
 
 
+def labelled(outcome: Outcome) -> int:
+    """Of how many items it is known what would be right."""
+    if not isinstance(outcome, AttributeOutcome | RankOutcome):
+        return len(outcome.items)
+    unknown = np.isnan(outcome.truth).reshape(len(outcome.rows), -1).all(1)
+    return len(np.unique(outcome.rows[~unknown]))
+
+
 def weights(chosen: np.ndarray | None, count: int) -> np.ndarray:
     """(count,) how often each item was chosen."""
     if chosen is None:
