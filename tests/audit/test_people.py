@@ -57,7 +57,8 @@ def test_everybody_in_raw_videos_is_found_again_in_them_and_nobody_behind_black(
     assert raw["found_hog"].items == black["found_hog"].items
     name, judged = registry.question_of(one, "found_hog", "found")
     sides = {"detectors/found_hog": ([raw["found_hog"]], [black["found_hog"]])}
-    shown = question(name, "attack", sides, Rules(seeds=1, resamples=100), judged=judged)
+    rules = Rules(seeds=1, resamples=100, least_items=2)
+    shown = question(name, "attack", sides, rules, judged=judged)
     assert not judged
     assert (shown.attempts[0].raw.score.value, shown.attempts[0].anonymized.score.value) == (1.0, 0.0)
 
@@ -108,7 +109,7 @@ def squares(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
 
 def asked_for(*detectors: str) -> Settings:
     return Settings(
-        rules=Rules(seeds=2, resamples=100),
+        rules=Rules(seeds=2, resamples=100, least_items=2),
         participants=registry.with_detectors(registry.named(("detectors",), {"detectors": QUICK}), detectors),
         device="cpu",
     )
