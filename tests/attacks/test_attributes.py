@@ -4,12 +4,18 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from tests.tasks.make_store import features, recipe
+from tests.tasks.make_store import features, recipe, write_store
+from videoveil.attacks import attributes
 from videoveil.attacks.attributes import AttackConfig, AttributeAttack, leakage
+from videoveil.attacks.features import split
+from videoveil.data.owners import together
 from videoveil.data.records import Dataset, Item
 from videoveil.errors import AnnotationError, BadItems, UsageError
 from videoveil.features.store import FeatureStore
@@ -107,6 +113,58 @@ def test_the_same_seed_finds_the_same(tmp_path: Path) -> None:
         for _ in range(2)
     )
     assert one == two
+
+
+class Listening:
+    """In the place of an attacker: what it learns from and what it chooses on, by the first feature."""
+
+    def __init__(self) -> None:
+        self.learnt: list[set[float]] = []
+        self.chosen: list[set[float]] = []
+
+    def fit(self, x: Any, y: Any, held_out: Any, seed: int, device: str) -> None:
+        self.learnt.append(set(x[:, 0].tolist()))
+        self.chosen.append(set(held_out[0][:, 0].tolist()))
+
+
+@pytest.mark.parametrize("known", ["subject", "source", "group"])
+def test_nobody_who_is_learnt_from_helps_to_choose(
+    known: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of every person, or film, there are four videos; the first feature says whose they are."""
+    items, rows = [], []
+    for n in range(24):
+        told: dict[str, Any] = (
+            {"subject": f"p{n % 6}"} if known == "subject" else {"extra": {known: f"f{n % 6}"}}
+        )
+        items.append(
+            Item(f"v{n:02d}", Path("v.mp4"), "train", action="a", attributes={"tall": n % 2}, **told)
+        )
+        rows.append(np.full((3, 4), n % 6, np.float32))
+    made = write_store(tmp_path / "s", items, rows)
+    listening = Listening()
+    monkeypatch.setattr(attributes, "attacker", lambda kind: listening)
+    for seed in range(4):
+        AttributeAttack(QUICK).fit(Features(made, split="train"), seed=seed)
+    for learnt, chosen in zip(listening.learnt, listening.chosen, strict=True):
+        assert chosen
+        assert len(learnt) + len(chosen) == 6
+        assert not learnt & chosen
+
+
+@given(
+    st.lists(st.text("ab/é9", min_size=1, max_size=4), min_size=2, max_size=20, unique=True),
+    st.integers(0, 99),
+    st.integers(1, 3),
+)
+def test_where_nobody_is_named_the_split_is_by_video_as_it_always_was(
+    ids: list[str], seed: int, each: int
+) -> None:
+    items = [Item(id_, Path(f"{id_}.mp4"), "train") for id_ in sorted(ids)]
+    videos = np.repeat(np.arange(len(items)), each)
+    now = split(len(videos), 0.2, seed, np.array(together(items))[videos])
+    before = split(len(videos), 0.2, seed, videos)
+    assert all(np.array_equal(*parts) for parts in zip(now, before, strict=True))
 
 
 def test_what_cannot_be_attacked_is_said(tmp_path: Path) -> None:

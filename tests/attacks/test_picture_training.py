@@ -13,6 +13,7 @@ from videoveil import devices
 from videoveil.attacks.attributes import own_attributes
 from videoveil.attacks.frames import FrameConfig
 from videoveil.attacks.picture_training import Training
+from videoveil.data.owners import people as people_of
 from videoveil.data.records import Dataset
 from videoveil.tasks.base import Clips
 
@@ -28,10 +29,14 @@ def training(films: Dataset) -> Training:
     return Training(QUICK, own_attributes, Clips(films, "train"), 0, devices.make_fabric("cpu"))
 
 
-def test_nobody_who_is_learnt_from_helps_to_choose_the_epoch(films: Dataset) -> None:
-    items = tuple(dataclasses.replace(item, subject=f"person {n // 3}") for n, item in enumerate(films))
+@pytest.mark.parametrize("named", [True, False])
+def test_nobody_who_is_learnt_from_helps_to_choose_the_epoch(named: bool, films: Dataset) -> None:
+    """Who is named, or else is in one film with others."""
+    told = [{"subject": f"p{n // 3}"} if named else {"extra": {"source": f"p{n // 3}"}} for n in range(8)]
+    items = tuple(dataclasses.replace(item, **own) for item, own in zip(films, told, strict=True))  # type: ignore[arg-type]
     job = training(dataclasses.replace(films, items=items))
-    learn, choose = ({job.items[i].subject for i in part} for part in (job.learn, job.choose))
+    owners = people_of(items)
+    learn, choose = ({owners[job.items[i].id] for i in part} for part in (job.learn, job.choose))
     assert learn
     assert choose
     assert not learn & choose

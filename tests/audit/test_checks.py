@@ -6,8 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from videoveil.audit.checks import film, people, prepared
+from videoveil.attacks.gait import GALLERY, PROBE
+from videoveil.audit.checks import known_people, prepared
 from videoveil.audit.subject import Subject, Untouched
+from videoveil.data.owners import people
 from videoveil.data.records import Dataset, Item
 from videoveil.errors import AnnotationError, BadItems
 
@@ -52,14 +54,54 @@ def test_parts_of_one_film_count_as_one(tmp_path: Path) -> None:
     assert any("test videos are of 6 people or films only" in reason for reason in reasons)
 
 
-def test_a_film_is_known_by_what_its_parts_share(tmp_path: Path) -> None:
-    whole = data(tmp_path).items[0]
-    assert film(whole) == ""  # a file by itself is nobody's part
-    grouped = dataclasses.replace(whole, extra={"group": "g01"})
-    other = dataclasses.replace(grouped, action="b")
-    assert film(grouped) != film(other)  # UCF101 counts groups by action
-    assert film(dataclasses.replace(grouped, id="v9")) == film(grouped)
-    assert film(dataclasses.replace(grouped, extra={"group": "g01", "source": "film 3"})) == "film 3"
+def named(root: Path, count: int, **changes: object) -> Dataset:
+    """Everybody in several videos: of `count` people, who may be in both splits."""
+    made = data(root, 48, **changes)
+    items = tuple(
+        dataclasses.replace(item, subject=f"p{n // 2 % count}") for n, item in enumerate(made.items)
+    )
+    return dataclasses.replace(made, items=items)
+
+
+ACQUAINTED = "of the test videos are in training videos too"
+
+
+@pytest.mark.parametrize(("count", "known", "asked"), [(9, 9, 9), (10, 0, 5), (23, 1, 12)])
+def test_people_whom_attackers_of_attributes_know_are_counted(
+    count: int, known: int, asked: int, tmp_path: Path
+) -> None:
+    subject, reasons = prepared(Subject.of(named(tmp_path, count), Untouched()), 10)
+    assert known_people(subject) == (known, asked)
+    said = [reason for reason in reasons if ACQUAINTED in reason]
+    assert [reason.startswith(f"{known} of {asked} people or films ") for reason in said] == [True] * bool(
+        known
+    )
+
+
+def test_films_in_both_splits_are_counted_where_nobody_is_named(tmp_path: Path) -> None:
+    made = data(tmp_path, 48)
+    cut = tuple(dataclasses.replace(i, extra={"source": f"film {n % 6}"}) for n, i in enumerate(made.items))
+    subject = Subject.of(dataclasses.replace(made, items=cut), Untouched())
+    assert known_people(subject) == (6, 6)
+    assert known_people(Subject.of(made, Untouched())) == (0, 0)
+
+
+def test_who_is_asked_for_no_attribute_may_be_known(tmp_path: Path) -> None:
+    _, reasons = prepared(Subject.of(named(tmp_path, 9, attributes=None), Untouched()), 10)
+    assert not any(ACQUAINTED in reason for reason in reasons)
+
+
+def test_walkers_in_a_gallery_and_among_probes_are_meant_to_be_the_same(tmp_path: Path) -> None:
+    made = named(tmp_path, 10)
+    walks = tuple(
+        dataclasses.replace(item, id=f"{item.id} {split}", split=split, attributes=None)
+        for item in made.items
+        for split in (GALLERY, PROBE)
+    )
+    both = dataclasses.replace(made, items=(*made.items, *walks))
+    subject, reasons = prepared(Subject.of(both, Untouched()), 10)
+    assert known_people(subject) == (0, 5)
+    assert not any(ACQUAINTED in reason for reason in reasons)
 
 
 def test_one_action_only_is_stated(tmp_path: Path) -> None:

@@ -4,12 +4,14 @@ import threading
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
 from tests.audit import world
+from videoveil.attacks import features
 from videoveil.attacks.attributes import own_attributes
 from videoveil.audit import grid
 from videoveil.audit.grid import GridConfig, attack, cells, pieces, see
@@ -78,6 +80,27 @@ def test_the_same_seed_gives_the_same_answers(data: Dataset, tmp_path: Path) -> 
     assert isinstance(once, AttributeOutcome)
     assert isinstance(again, AttributeOutcome)
     assert np.array_equal(once.scores, again.scores)
+
+
+def test_nobody_who_is_learnt_from_helps_to_choose(
+    nameless: Dataset, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody is named, but it is known which films the videos were cut from."""
+    items = tuple(replace(item, extra={"source": f"film {n % 4}"}) for n, item in enumerate(nameless))
+    cut, parts = replace(nameless, items=items), []
+
+    def split(*asked: Any) -> tuple[np.ndarray, np.ndarray]:
+        parts.append(features.split(*asked))
+        return parts[-1]
+
+    monkeypatch.setattr(grid, "split", split)
+    attack(Clips(cut, "train"), Clips(cut, "test"), own_attributes, CONFIG)
+    assert len(parts) == 2  # of frames, and of whole videos
+    for learn, choose in parts:
+        each = (len(learn) + len(choose)) // 16
+        films = [{rows // each % 4 for rows in part.tolist()} for part in (learn, choose)]
+        assert all(films)
+        assert not films[0] & films[1]
 
 
 # --- every frame --------------------------------------------------------------------------------------------

@@ -19,10 +19,10 @@ from videoveil.data.records import Dataset
 @pytest.mark.parametrize(
     ("reads", "which", "name"),
     [
-        ("clips", "raw", "cache/results/recogniser-raw-3-8ffa77d47b9ea41b.npz"),
-        ("clips", "anonymized", "out/results/recogniser-anonymized-3-1a5314c0c6a6dc56.npz"),
-        ("features", "raw", "cache/results/recogniser-raw-3-32bf6f76cfc71a81.npz"),
-        ("features", "anonymized", "out/results/recogniser-anonymized-3-8b7ed0dc6af016b7.npz"),
+        ("clips", "raw", "cache/results/recogniser-raw-3-9676428201694aa2.npz"),
+        ("clips", "anonymized", "out/results/recogniser-anonymized-3-50c6443e16c4b08b.npz"),
+        ("features", "raw", "cache/results/recogniser-raw-3-35b181cf45d0eeb2.npz"),
+        ("features", "anonymized", "out/results/recogniser-anonymized-3-a70a93d2d0df75e3.npz"),
     ],
 )
 def test_results_have_the_names_that_they_always_had(

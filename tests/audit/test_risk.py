@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.tasks.make_store import write_store
-from videoveil.audit import risk
+from videoveil.attacks.retrieval import hits
+from videoveil.audit import registry, risk
 from videoveil.audit.draws import Draws
 from videoveil.audit.rules import Rules
 from videoveil.audit.subject import Side, Stores, Subject
@@ -61,6 +62,83 @@ def test_noise_is_no_risk(measure: object, tmp_path: Path) -> None:
     found = measure(*stores(tmp_path, "noise"), DRAWS)  # type: ignore[operator]
     assert (found.risk or 0) < 0.15
     assert found.low == 0.0
+
+
+def test_the_control_is_the_attack_on_videos_that_stand_in_for_others_by_hand() -> None:
+    """Neither the video that is asked about nor the one that stands in for it is anybody's answer."""
+    rng = np.random.default_rng(1)
+    people = np.array([*"aaabbcc"])
+    likeness = rng.normal(size=(7, 7)).round(1)  # some are equally alike
+    np.fill_diagonal(likeness, 9.0)
+    same, other = people[:, None] == people[None, :], ~np.eye(7, dtype=bool)
+    orders = risk.exchanges(np.arange(7), 5)[:20]
+    for alone in (other, np.ones_like(other)):
+        slow = []
+        for order in orders:
+            hit = []
+            for asked, stand_in in enumerate(order):
+                there = [n for n in range(7) if alone[asked, n] and alone[stand_in, n]]
+                most = max(likeness[stand_in, n] for n in there)
+                best = [n for n in there if likeness[stand_in, n] == most]
+                hit.append(np.mean([same[asked, n] for n in best]))
+            slow.append(np.mean(hit))
+        assert risk.exchanged(likeness, same & alone, alone, orders) == pytest.approx(slow)
+
+
+def test_where_everything_may_be_compared_the_control_is_as_it_always_was() -> None:
+    likeness, same = np.random.default_rng(2).random((9, 9)), np.eye(9, dtype=bool)
+    orders = risk.exchanges(np.arange(9), 5)
+    before = np.array([hits(likeness[order], same).mean() for order in orders])
+    assert np.array_equal(risk.exchanged(likeness, same, np.ones_like(same), orders), before)
+
+
+def in_many_videos(tmp_path: Path, recognised: bool) -> tuple[Subject, Stores]:
+    """One person in 24 of 60 test videos, 18 others in two each, of whom nothing is known.
+
+    Everybody is more like the one than like themselves; recognised: the one is like nobody else.
+    """
+    rng, width = np.random.default_rng(0), 256
+    who = ["one"] * 24 + [f"p{n % 18}" for n in range(36)]
+    items = [Item(f"v{n:02d}", tmp_path / "none", "test", subject=name) for n, name in enumerate(who)]
+    items += [
+        Item(f"w{n}", tmp_path / "none", "train") for n in range(4)
+    ]  # nobody is named: nothing is learnt
+    rows = []
+    for n in range(64):
+        common, own = np.eye(1, width)[0], rng.normal(0, width**-0.5, width)
+        if n < 24:
+            own *= 0.01
+        elif recognised:
+            common = -common
+        rows.append(np.stack([common + own]).astype(np.float32))
+    for side in ("raw", "own"):
+        write_store(tmp_path / side, items, rows, salt=side)
+    data = Dataset("made-up", tmp_path, tuple(items))
+    subject = Subject("made-up", "x", Side("raw", data), Side("anonymized", data))
+    return subject, Stores(subject, tmp_path / "raw", tmp_path / "own")
+
+
+def test_who_always_names_the_person_with_most_videos_knows_nothing(tmp_path: Path) -> None:
+    found = risk._linkability(*in_many_videos(tmp_path, recognised=False), DRAWS)
+    assert found.main == pytest.approx(24 / 60)
+    assert found.control == pytest.approx(24 / 60, abs=0.01)
+    assert (found.risk or 0.0) < 0.01
+    assert (found.baseline or 1.0) < 0.2  # so much more than a blind guess gets is no risk
+
+
+def test_a_person_with_most_videos_who_is_told_from_others_is_one(tmp_path: Path) -> None:
+    found = risk._linkability(*in_many_videos(tmp_path, recognised=True), DRAWS)
+    assert (found.main or 0.0) >= 24 / 60
+    assert (found.risk or 0.0) > 0.2
+
+
+def test_without_features_it_is_said_where_networks_find_people_again(tmp_path: Path) -> None:
+    subject, both = stores(tmp_path, "rotated")
+    found = {one.kind: one for one in risk.of(subject, both, {}, DRAWS, featured=False)}
+    assert f"asked under '{registry.IDENTITY}'" in found["linkability"].reason
+    assert "who it is" not in found["singling out"].reason
+    for kind in ("singling out", "linkability"):
+        assert "features of a frozen encoder alone" in risk.WORDS[kind]  # type: ignore[index]
 
 
 def test_risk_is_what_the_attack_closes_of_what_the_control_leaves_open() -> None:

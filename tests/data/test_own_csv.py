@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -12,8 +13,9 @@ from hypothesis import strategies as st
 
 from tests.data.trees import nasty_text, odd_names, quick, touch, write
 from videoveil.attacks.gait import GALLERY, PROBE
-from videoveil.data.own_csv import KNOWN, load, parse_row
-from videoveil.data.own_folder import hashed_split
+from videoveil.data.own_csv import KNOWN, UNSAID, dealt, load, parse_row
+from videoveil.data.own_folder import SPLITS, hashed_split
+from videoveil.data.records import Item
 from videoveil.errors import AnnotationError, MissingItems
 
 TABLE = (
@@ -70,6 +72,68 @@ def test_parts_of_one_video_share_a_split(tmp_path: Path) -> None:
     assert len(set().union(*splits.values())) > 1
     other = load(tmp_path, seed=3, annotations_only=True)
     assert [i.split for i in other] != [i.split for i in found]
+
+
+def test_all_videos_of_a_person_share_a_split(tmp_path: Path) -> None:
+    rows = "".join(f"{who}/{n}.mp4,p{who}\n" for who in range(30) for n in range(4))
+    found = load(write(tmp_path, {"videos.csv": "path,subject\n" + rows}), annotations_only=True)
+    assert {i.split for i in found} == set(SPLITS)
+    assert [i.split for i in found] == [hashed_split(str(i.subject)) for i in found]
+    other = load(tmp_path, seed=3, annotations_only=True)
+    assert [i.split for i in other] == [hashed_split(str(i.subject), 3) for i in other]
+
+
+def test_a_split_that_is_named_is_taken_whoever_is_in_it(tmp_path: Path) -> None:
+    rows = "".join(f"{n}.mp4,{split},anna\n" for n, split in enumerate(KNOWN))
+    found = load(write(tmp_path, {"videos.csv": "path,split,subject\n" + rows}), annotations_only=True)
+    assert [i.split for i in found] == list(KNOWN)
+
+
+def looks(rows: list[tuple[int, str]]) -> list[Item]:
+    """Parts of files, a row each with the number of its file and who is in it; nobody says of which split."""
+    return [
+        parse_row({"path": f"f{file}.mp4", "subject": who, "start": str(n), "end": str(n + 1)})
+        for n, (file, who) in enumerate(rows)
+    ]
+
+
+parts = st.lists(st.tuples(st.integers(0, 9), st.sampled_from(["", *"abcdefgh"])), min_size=1, max_size=14)
+
+
+@quick
+@given(parts, st.integers(0, 99), st.randoms())
+def test_neither_a_person_nor_a_file_is_in_two_splits(
+    rows: list[tuple[int, str]], seed: int, rng: random.Random
+) -> None:
+    items = looks(rows)
+    found = dealt(items, seed)
+    assert set(found) == {item.id for item in items}
+    for one in items:
+        for other in items:
+            if one.path == other.path or one.subject == other.subject is not None:
+                assert found[one.id] == found[other.id]
+    mixed = [*items]
+    rng.shuffle(mixed)
+    assert dealt(mixed, seed) == found  # whatever the order of the rows
+
+
+@quick
+@given(parts, st.integers(0, 99), st.integers(0, 13))
+def test_another_video_of_somebody_who_is_there_moves_nobody(
+    rows: list[tuple[int, str]], seed: int, which: int
+) -> None:
+    whose = rows[which % len(rows)][1]
+    before, after = dealt(looks(rows), seed), dealt(looks([*rows, (10, whose)]), seed)
+    assert before.items() <= after.items()
+
+
+@quick
+@given(parts, st.integers(0, 99))
+def test_where_nobody_is_named_the_path_decides_as_it_always_did(
+    rows: list[tuple[int, str]], seed: int
+) -> None:
+    items = looks([(file, "") for file, _ in rows])
+    assert dealt(items, seed) == {item.id: hashed_split(str(item.path), seed) for item in items}
 
 
 def test_all_mistakes_are_in_one_error_with_their_lines(tmp_path: Path) -> None:
@@ -152,10 +216,10 @@ def test_dots_in_names_are_no_suffixes(tmp_path: Path) -> None:
 def test_any_row_is_an_item_inside_the_root_or_a_value_error(row: dict[str, str]) -> None:
     for value in (row, {**row, "split": "", "start": "", "end": "", "attr:x": "1"}):
         try:
-            item = parse_row(value, 0)
+            item = parse_row(value)
         except ValueError:
             continue
-        assert item.split in KNOWN
+        assert item.split in (*KNOWN, UNSAID)
         assert not item.path.is_absolute()
         assert ".." not in item.path.parts
 
@@ -164,7 +228,7 @@ def test_any_row_is_an_item_inside_the_root_or_a_value_error(row: dict[str, str]
 @given(odd_names, st.sampled_from(KNOWN), st.integers(0, 10**6), st.integers(1, 10**6), st.sampled_from("01"))
 def test_well_formed_rows_round_trip(name: str, split: Any, start: int, length: int, face: str) -> None:
     row = {"path": f"a/{name}.mp4", "split": split, "start": f"{start / 8}", "end": f"{(start + length) / 8}"}
-    item = parse_row({**row, "label": name, "attr:face": face}, 0)
+    item = parse_row({**row, "label": name, "attr:face": face})
     assert item.clip == (Fraction(start, 8), Fraction(start + length, 8))
     assert (item.path, item.split, item.action, item.attributes) == (
         Path(f"a/{name}.mp4"),

@@ -20,6 +20,7 @@ import numpy as np
 from videoveil import files
 from videoveil.attacks.features import SUITE, attacker, split
 from videoveil.attacks.metrics import AttributeReport, attribute_report
+from videoveil.data.owners import together
 from videoveil.data.records import Item
 from videoveil.errors import AnnotationError, BadItems, UsageError
 from videoveil.tasks.base import Features, Metric, Progress, Role, Score, as_features
@@ -124,12 +125,14 @@ class AttributeAttack:
     ) -> FittedAttack:
         """Train every attacker. They take seconds: an interrupted attack begins again, to the same result."""
         train = self._lesson(as_features(train, "this attack"))
-        items = [entry.item for entry in train.items()]
+        items = sorted((entry.item for entry in train.items()), key=lambda item: item.id)
         names = tuple(sorted({name for item in items for name in self.labels(item) or {}}))
         if not names:
             raise AnnotationError("nothing is known about the people in these videos: no item has attributes")
         data = rows(train, names, self.config, self.labels)
-        learn, choose = split(len(data.x), self.config.validation, seed, data.videos)
+        # nobody who is learnt from helps to choose, where the dataset says who is who
+        groups = np.array(together(items))[data.videos]
+        learn, choose = split(len(data.x), self.config.validation, seed, groups)
         where = "cpu" if device == "auto" else device
         fitted = []
         for done, kind in enumerate(self.config.kinds):

@@ -41,6 +41,7 @@ from videoveil.attacks.inverter import (
 )
 from videoveil.attacks.pictures import item_truth
 from videoveil.attacks.threads import one_thread
+from videoveil.data.owners import together
 from videoveil.data.records import Dataset, Item
 from videoveil.errors import BadItems, MediaError, StoreError, UsageError
 from videoveil.features.clips import transform_of
@@ -190,7 +191,7 @@ class InversionAttack:
         data = load_rows(train, self.config, self.videos)
         if len(data.items) < 2:
             raise BadItems("inversion: one video; to choose an epoch, at least two are needed")
-        groups = [data.items[i].subject or data.items[i].id for i in data.videos]
+        groups = np.array(together(data.items))[data.videos]
         learn, choose = split(len(data.x), self.config.validation, seed, groups)
         held_out = data.x[choose], data.pictures[choose]
         with one_thread(data.x.size):

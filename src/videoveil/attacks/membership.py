@@ -40,6 +40,7 @@ from videoveil.attacks.member_signals import (
     with_losses,
 )
 from videoveil.attacks.pictures import Lens, ahead
+from videoveil.data.owners import together
 from videoveil.data.records import Item
 from videoveil.errors import BadItems, UsageError
 from videoveil.media.transforms import preset
@@ -226,8 +227,8 @@ class FittedMembership:
         return found
 
     def _crossed(self, kind: str, x: np.ndarray, evidence: Evidence) -> np.ndarray:
-        """(n,) out-of-fold probabilities; videos of one person are in one fold."""
-        groups = np.array([item.subject or item.id for item in evidence.items])
+        """(n,) out-of-fold probabilities; videos of one person, or of one film, are in one fold."""
+        groups = np.array(together(evidence.items))
         part = folds(evidence.truth, groups, self.task.config.folds, self.seed)
         found = np.zeros(len(x))
         for fold in np.unique(part):

@@ -22,6 +22,7 @@ from videoveil.attacks.picture_networks import (
     ready,
 )
 from videoveil.attacks.pictures import HeldOut, Lens, ahead, attribute_names, item_truth
+from videoveil.data.owners import together
 from videoveil.encoders import Classifier, save
 from videoveil.errors import BadItems, UsageError
 from videoveil.media.transforms import preset
@@ -62,8 +63,7 @@ class Training:
         if len(items) < 2:
             raise UsageError("one video cannot be split: to choose an epoch, at least two are needed")
         # nobody who is learnt from helps to choose, where the dataset says who is who
-        groups = [item.subject or item.id for item in items]
-        self.learn, self.choose = split(len(items), self.config.validation, seed, groups)
+        self.learn, self.choose = split(len(items), self.config.validation, seed, together(items))
         self.items = tuple(items)
         self.begun = dict(zip(config.attackers(), begun, strict=True)) if begun else {}
         networks = [self.network(*one) for one in self.config.attackers()]

@@ -43,6 +43,7 @@ from videoveil.attacks.reconstructor import (
     fit_filter,
     squared_error,
 )
+from videoveil.data.owners import together
 from videoveil.data.records import Item
 from videoveil.errors import BadItems, UsageError
 from videoveil.media.transforms import looks, preset
@@ -179,7 +180,7 @@ class ReconstructionAttack:
             )
         pairs = self.pairs(train)
         pairs.check(items, config.workers)
-        learn, choose = split(len(items), config.validation, seed, [i.subject or i.id for i in items])
+        learn, choose = split(len(items), config.validation, seed, together(items))
         network, mean = self._train(
             pairs, [items[i] for i in learn], [items[i] for i in choose], seed, fabric, run, progress
         )

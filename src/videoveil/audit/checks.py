@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from videoveil.attacks.attributes import Labels
 from videoveil.attacks.gait import GALLERY, PROBE
 from videoveil.audit.pairs import require_apart
 from videoveil.audit.subject import Subject
+from videoveil.data.owners import people
 from videoveil.data.records import Item
 from videoveil.errors import AnnotationError, BadItems
 
@@ -54,22 +55,37 @@ def prepared(subject: Subject, least_items: int) -> tuple[Subject, tuple[str, ..
             f"the {few} test videos are of {len(shown)} people or films only: intervals take these, not videos, with "
             f"repeats, and of fewer than {FEW_PEOPLE} they promise too much"
         )
+    if kept and (known := _acquainted(subject)):
+        reasons.append(known)
     return replace(_needed(subject), labels=_only(subject.labels, kept)), tuple(reasons)
 
 
-def people(items: Iterable[Item]) -> dict[str, str]:
-    """Item → who is in it, or else the film it was cut from; items of which neither is known are left out."""
-    owners = {item.id: item.subject or film(item) for item in items}
-    return {name: owner for name, owner in owners.items() if owner}
+def known_people(subject: Subject) -> tuple[int, int]:
+    """How many people (or films) of the test videos are in training videos too, and how many there are in all.
+
+    Walkers of a gallery and probes are in neither: there it is the question who of the known ones it is.
+    """
+    owners = people(subject.dataset.items)
+    learnt, asked = (
+        {owners[item.id] for item in subject.items(split) if item.id in owners}
+        for split in (subject.train, subject.test)
+    )
+    return len(asked & learnt), len(asked)
 
 
-def film(item: Item) -> str:
-    """The film that an item was cut from, by any name that other items of it have too; empty where nothing tells."""
-    if source := item.extra.get("source"):
-        return source
-    if group := item.extra.get("group"):
-        return f"{item.action} {group}"  # UCF101 counts the groups of each action anew
-    return str(item.path) if item.clip is not None else ""
+def _acquainted(subject: Subject) -> str:
+    """That attackers of attributes know people whom they are asked about; empty where they know nobody.
+
+    Attackers who ask who somebody is are another matter: they never look for people whom they have learnt from.
+    """
+    known, every = known_people(subject)
+    if not known:
+        return ""
+    return (
+        f"{known} of {every} people or films of the test videos are in training videos too: attackers may recognise "
+        "them instead of seeing an attribute, so that they find more in raw videos, and less seems to leak, than of "
+        "strangers; keep all videos of a person in one split"
+    )
 
 
 def _needed(subject: Subject) -> Subject:

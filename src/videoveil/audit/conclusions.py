@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from videoveil.audit import checks, doubts, members, registry, risk, scoring
+from videoveil.audit import doubts, members, registry, risk, scoring
 from videoveil.audit.case import Case
 from videoveil.audit.draws import Draws
 from videoveil.audit.participant import Answers, Participant
@@ -14,6 +14,7 @@ from videoveil.audit.plan import LeftOut, Plan
 from videoveil.audit.scoring import Question, Verdict
 from videoveil.audit.subject import WHICH
 from videoveil.audit.trainings import Said
+from videoveil.data.owners import people
 from videoveil.errors import StoreError
 from videoveil.tasks.base import Role
 from videoveil.tasks.outcomes import Outcome
@@ -46,7 +47,7 @@ class Result:
 def conclude(case: Case, chosen: Sequence[Participant], said: Said, plan: Plan) -> Result:
     """The result of an audit in which those `chosen` said so."""
     rules, seed = case.settings.rules, case.settings.seed
-    draws = Draws(rules, seed, checks.people(case.subject.dataset.items))
+    draws = Draws(rules, seed, people(case.subject.dataset.items))
     asked, single = _asked(chosen, said)
     questions = tuple(
         doubts.doubted(case, scoring.question(name, role, sides, rules, judged=judged, draws=draws))

@@ -34,6 +34,7 @@ from videoveil.attacks.attributes import Labels
 from videoveil.attacks.features import attacker, split
 from videoveil.attacks.pictures import attribute_names, item_truth
 from videoveil.attacks.pooling import with_videos
+from videoveil.data.owners import together
 from videoveil.data.records import Item
 from videoveil.media.image import read_image
 from videoveil.media.pixels import RgbConverter
@@ -269,7 +270,7 @@ def attack(
     known = see(train, told, config, seed, device=device, tell=tell)
     new = see(test, asked, config, seed, device=device, tell=partial(tell, before=len(told)))
     truths = item_truth(told, names, labels), item_truth(asked, names, labels)
-    people = np.array([item.subject or item.id for item in told])
+    groups = np.array(together(told))
     ids = tuple(item.id for item in asked)
     found: dict[str, Outcome] = {}
     for suffix, x, videos, new_x, new_videos in (
@@ -277,7 +278,7 @@ def attack(
         (WHOLE, known.whole, np.arange(len(told)), new.whole, np.arange(len(asked))),
     ):
         y = truths[0][videos]
-        learn, choose = split(len(x), config.validation, seed, people[videos])
+        learn, choose = split(len(x), config.validation, seed, groups[videos])
         for kind in config.kinds:
             fitted = attacker(kind).fit(x[learn], y[learn], (x[choose], y[choose]), seed)
             scores = fitted.scores(new_x)

@@ -18,7 +18,7 @@ from videoveil.audit.participant import Answers, Participant
 from videoveil.audit.subject import Which
 from videoveil.tasks import outcomes
 
-ANSWERS = 2  # which answers a training gives; others are not taken from a cache
+ANSWERS = 3  # which answers a training gives; others are not taken from a cache
 
 
 def file(case: Case, one: Participant, which: Which, seed: int) -> Path:

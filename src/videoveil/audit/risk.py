@@ -11,6 +11,10 @@ risk = (main − control) / (1 − control): the part of what the control leaves
 interval over the same draws as every other figure: people with all of their videos, where they are known. It is a
 measured risk under the attackers that are named, never a proof that data are anonymous.
 
+Singling out and linkability are asked of features of a frozen encoder alone. Networks that learn to find people again
+answer "who it is": of them there are hits and blind guesses, but no likeness of every video to every other, so that
+they have no control (who always names the person with most videos beats a blind guess, and knows nothing).
+
 Shapes: n items of g people, B draws, P exchanges, width d.
 """
 
@@ -53,9 +57,12 @@ class Risk:
     reason: str = ""
 
 
+NETWORKS = "whether networks that learn from the pictures find people again is asked under 'who it is'"
 WORDS: dict[Kind, str] = {
-    "singling out": "Somebody has the raw archive and picks the original of an anonymized video out of it.",
-    "linkability": "Somebody finds another anonymized video of the same person.",
+    "singling out": "Somebody has the raw archive and picks the original of an anonymized video out of it, by features "
+    "of a frozen encoder alone.",
+    "linkability": "Somebody finds another anonymized video of the same person, by features of a frozen encoder alone; "
+    f"{NETWORKS}.",
     "inference": "Somebody is shown two anonymized videos, one of a person with a private attribute and one of a "
     "person without it, and says which is which.",
     "membership": "Somebody is shown two videos, one that the anonymizer was trained on and one that it was not, and "
@@ -80,7 +87,11 @@ def of(
     made: list[Risk] = []
     measures: tuple[tuple[Kind, Any], ...] = (("singling out", _singling_out), ("linkability", _linkability))
     for kind, measure in measures:
-        made.append(Risk(kind, WORDS[kind], reason=reason) if reason else measure(subject, stores, draws))
+        if reason:
+            why = f"{reason}; {NETWORKS}" if kind == "linkability" else reason
+            made.append(Risk(kind, WORDS[kind], reason=why))
+        else:
+            made.append(measure(subject, stores, draws))
     veiled = {who: pair[1] for who, pair in attacks.items() if isinstance(pair[1][0], AttributeOutcome)}
     made.append(inference(veiled, draws))
     return tuple(made)
@@ -182,10 +193,12 @@ def vectors(stores: Stores, which: Which, splits: Sequence[str]) -> Vectors:
 
 
 def exchanged(likeness: np.ndarray, same: np.ndarray, allowed: np.ndarray, orders: np.ndarray) -> np.ndarray:
-    """(P,) success of the attack when what is known of each video is that of another one, by orders (P, n)."""
-    return np.array(
-        [hits(np.where(allowed, likeness[order], -1e9), same, allowed).mean() for order in orders]
-    )
+    """(P,) success of the attack when what is known of each video is that of another one, by orders (P, n).
+
+    What a row may not be compared with stays so when it stands in for another video: it would be found for certain,
+    being like itself, and a control that finds it is no attack.
+    """
+    return np.array([hits(likeness[order], same, allowed & allowed[order]).mean() for order in orders])
 
 
 def best_of(

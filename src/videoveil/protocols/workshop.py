@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 import videoveil
 from videoveil import files
 from videoveil.data import registry, twins
+from videoveil.data.owners import people
 from videoveil.data.records import Dataset, Item
 from videoveil.data.serial import item_to_json
 from videoveil.data.twins.plan import MARKER
@@ -114,11 +115,9 @@ class Workshop:
 
     def people(self, names: Sequence[str]) -> dict[str, str]:
         """Who is in an item, or which film it was cut from, by its id: these videos are not independent."""
-        from videoveil.audit import checks
-
         key = tuple(names)
         if key not in self._people:  # every cell holds it until the end: one for all of them
-            self._people[key] = checks.people(item for name in key for item in self.dataset(name).items)
+            self._people[key] = people(item for name in key for item in self.dataset(name).items)
         return self._people[key]
 
     def fingerprint(self, name: str, options: Options | None = None) -> str:
