@@ -63,8 +63,17 @@ def test_a_pixel_anonymizer_is_trained_from_videos_pictured_and_looked_through(
     recipe = json.loads((run / "run.json").read_text())["recipe"]
     assert (recipe["name"], recipe["settings"]["epochs"], recipe["settings"]["size"]) == ("spact", 2, 32)
     weights = (run / "model.safetensors").read_bytes()
+    (note,) = json.loads((run / "run.json").read_text())["notes"]
+    assert note.startswith("the identity start ended with a mean |x − f_A(x)| of ")  # after one epoch
+    assert f"note: {note}\n" in said
     again = json.loads(inside(capsys, *train, "--json"))  # finds it done
-    assert again == {"hash": loaded.content_hash(), "recipe": "spact", "run": str(run), "size": 32}
+    assert again == {
+        "hash": loaded.content_hash(),
+        "notes": [note],
+        "recipe": "spact",
+        "run": str(run),
+        "size": 32,
+    }
     assert (run / "model.safetensors").read_bytes() == weights
     other = inside(capsys, *train, "--set", "settings.epochs=3", code=2)
     assert "holds a run with other recipe" in other

@@ -445,6 +445,23 @@ def test_any_text_is_understood_as_written_or_refused(text):
             assert understood == (f"{name}:{int(number)}" if number else name)
 
 
+def test_a_random_pair_is_two_pictures_where_a_clip_has_two():
+    rule, generator = parse_pair("random"), dice()
+    for clip in (padded_clip(0, 3, 16), Clip((0, 1, 2, 1, 0))):  # padded and mirrored
+        assert {rule.of(clip, generator) for _ in range(100)} == {(0, 1), (0, 2), (1, 2)}
+    assert rule.of(padded_clip(0, 1, 16), generator) == (0, 0)
+
+
+@pytest.mark.parametrize("text", ["random", "gap:4", "ends"])
+def test_a_pair_of_a_clip_without_repeated_frames_is_drawn_by_its_positions(text: str):
+    rule, clip = parse_pair(text), padded_clip(7, 200, 16, 2)
+    one, two = dice(), dice()
+    for _ in range(50):
+        first, second = rule(len(clip), one)
+        assert rule.of(clip, two) == (clip.indices[first], clip.indices[second])
+    assert one.bit_generator.state == two.bit_generator.state
+
+
 def test_the_two_static_frames_of_a_padded_clip_are_different_pictures():
     clip = padded_clip(0, 2, 16)
     generator = dice()

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from videoveil.errors import UsageError
-from videoveil.objectives import ROTATION_CHANCE, rotate_quarters, rotation_loss
+from videoveil.objectives import ROTATION_CHANCE, quarter_labels, rotate_quarters, rotation_loss
 
 
 def turned(frame: list[list[float]]) -> list[list[float]]:
@@ -60,6 +60,15 @@ def test_loss_equals_the_slow_twin(count: int) -> None:
     assert torch.autograd.gradcheck(lambda x: rotation_loss(x, labels), logits.requires_grad_())
 
 
+def test_the_loss_of_a_frame_is_the_mean_over_its_four_turns() -> None:
+    logits = torch.randn(12, 4, generator=torch.Generator().manual_seed(3), dtype=torch.float64)
+    labels = quarter_labels(3, logits.device)
+    assert labels.tolist() == [0, 0, 0, 1, 1, 1, 2, 2, 2, 3, 3, 3]
+    found = rotation_loss(logits, labels, per="sample")
+    assert found.tolist() == pytest.approx([slow(logits[n::3], labels[n::3]) for n in range(3)])
+    assert float(found.mean()) == pytest.approx(float(rotation_loss(logits, labels)))
+
+
 def test_a_blind_network_has_the_loss_of_chance() -> None:
     assert float(rotation_loss(torch.zeros(8, 4), torch.arange(8) % 4)) == pytest.approx(ROTATION_CHANCE)
     assert pytest.approx(1.3862944) == ROTATION_CHANCE
@@ -78,3 +87,6 @@ def test_misuse_is_named() -> None:
         rotate_quarters(torch.zeros(2, 3, 4, 5))
     with pytest.raises(UsageError, match=r"\(M, 4\)"):
         rotation_loss(torch.zeros(2, 3), torch.zeros(2, dtype=torch.long))
+    for labels in (torch.arange(4).repeat(2), quarter_labels(2, torch.device("cpu"))[:7]):
+        with pytest.raises(UsageError, match="rows and labels of `rotate_quarters`"):
+            rotation_loss(torch.zeros(len(labels), 4), labels, per="sample")

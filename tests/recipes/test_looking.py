@@ -36,7 +36,7 @@ from videoveil.training.minimax_settings import Budget, Penalty
 
 
 def recipe(name: str = "quick", **changes: Any) -> PixelRecipe:
-    start = replace(QUICK.start, identity_epochs=1)
+    start = replace(QUICK.start, identity_epochs=1, identity_goal=0)
     own = replace(QUICK, **{"start": start, "budget": Budget(members=("resnet.18",)), "epochs": 3, **changes})
     return PixelRecipe(name=name, stages=(UNet(width=4),), settings=own)
 

@@ -242,6 +242,9 @@ def test_spact_has_the_published_numbers() -> None:
     assert own.phases == ALTERNATE == (Phase("anonymizer"), Phase("auxiliary"))
     assert (own.start.identity_epochs, own.start.identity_rate, own.start.identity_batch) == (100, 1e-3, 32)
     assert (own.start.utility_epochs, own.start.budget_epochs, own.start.identity_warmup) == (150, 400, 5)
+    # the supplement's rate, without its plateaus: ten times that of the game, which follows the code
+    assert (own.start.rate, own.start.utility_rate, own.start.utility_warmup) == (1e-3, 0.0, 0)
+    assert {own.start.rate_of_utility(epoch) for epoch in (0, 149)} == {1e-3}
     assert own.checkpoint_every == own.keep_every == 3
 
 

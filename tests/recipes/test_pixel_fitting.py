@@ -55,7 +55,7 @@ LABELS = Budget(kind="labels", members=("mobilenet.v1-0.25",))
 
 
 def quick(name: str = "quick", stages: Any = NETWORK, **changes: Any) -> PixelRecipe:
-    start = replace(QUICK.start, identity_epochs=2)
+    start = replace(QUICK.start, identity_epochs=2, identity_goal=0)
     own: MinimaxSettings = replace(QUICK, **{"start": start, **changes})
     return PixelRecipe(name=name, stages=stages, settings=own)
 
@@ -123,6 +123,45 @@ def test_a_run_folder_has_everything_that_it_promises(straight: tuple[Made, Path
     card = (folder / "README.md").read_text()
     assert "quick" in card
     assert "films (train)" in card
+
+
+def told(folder: Path) -> tuple[list[str], str]:
+    """The notes in run.json, and those on the card as one text."""
+    card = json.loads((folder / "config.json").read_text())["card"]
+    return json.loads((folder / "run.json").read_text()).get("notes", []), card["notes"]
+
+
+def test_a_start_that_missed_its_goal_is_said_at_once_and_noted_in_the_run_and_on_the_card(
+    films: Clips, tmp_path: Path
+) -> None:
+    changes: dict[str, Any] = {"epochs": 1, "headway": Headway(share=0.0)}
+    recipe = quick(start=replace(QUICK.start, identity_epochs=2), **changes)
+    with pytest.warns(UserWarning, match="quick: the identity start ended with a mean"):
+        made = fit_pixel(recipe, films, tmp_path / "missed", device="cpu")
+    assert made.identity is not None
+    (note,), card = told(tmp_path / "missed")
+    assert f"of {made.identity.error:.3g} on held-out frames instead of 0.01 at most" in note
+    assert f"T{note[1:]}." in card
+    reached = replace(QUICK.start, identity_epochs=2, identity_goal=0.9)
+    fit_pixel(quick(start=reached, **changes), films, tmp_path / "reached", device="cpu")
+    assert told(tmp_path / "reached") == ([], "Recipe `quick`, trained against budget nets.")
+
+
+def test_a_game_that_hid_little_is_noted_in_the_run_and_on_the_card_and_not_stopped(
+    films: Clips, tmp_path: Path
+) -> None:
+    start = replace(QUICK.start, identity_epochs=0)
+    recipe = quick(epochs=1, start=start, headway=Headway(share=9.0))  # of nine times its chance level
+    made = fit_pixel(recipe, films, tmp_path, device="cpu")
+    last = made.history[-1]
+    (note,), card = told(tmp_path)
+    assert f"L_B was {last['budget']:.3f}" in note
+    assert f"of its chance level {last['chance']:.3f}" in note
+    assert f"A{note[1:]}." in card
+    again = fit_pixel(
+        recipe, films, tmp_path, device="cpu"
+    )  # what is noted is no part of what the run is known by
+    assert again.anonymizer.content_hash() == made.anonymizer.content_hash()
 
 
 def test_what_was_made_is_what_is_loaded_and_can_be_used_at_once(straight: tuple[Made, Path]) -> None:
@@ -495,6 +534,16 @@ def test_images_are_what_the_budget_nets_see_where_the_recipe_says_so(
     made = fit_pixel(recipe, films, tmp_path / "b", images=pictures, device="cpu")
     assert made.history[-1]["chance"] == pytest.approx(math.log(2 * 4 - 1))
     assert set(json.loads((tmp_path / "b" / "run.json").read_text())["sources"]) == {"videos", "images"}
+    assert "Training data: videos: films (train), images: pictures (train)\n" in (
+        tmp_path / "b" / "README.md"
+    ).read_text(encoding="utf-8")
+
+
+def test_images_that_were_there_for_pictures_alone_are_no_training_data(
+    films: Clips, pictures: Clips, tmp_path: Path
+) -> None:
+    fit_pixel(quick(epochs=1), films, tmp_path, images=pictures, device="cpu")
+    assert "Training data: videos: films (train)\n" in (tmp_path / "README.md").read_text(encoding="utf-8")
 
 
 def test_an_image_that_is_called_like_a_video_is_not_taken_for_it(
@@ -520,10 +569,12 @@ def test_supervised_budgets_learn_the_attributes_of_the_dataset_or_those_they_ar
     recipe = quick(budget=LABELS, epochs=1)
     own = fit_pixel(recipe, films, tmp_path / "own", device="cpu")
     assert own.budgets[0].head.weight.shape[0] == 2  # tall, old
-    told = fit_pixel(
-        recipe, films, tmp_path / "told", labels=lambda item: {"x": len(item.id) % 2}, device="cpu"
+    said = "trained against budget nets, which were taught private labels (attributes)."
+    assert said in told(tmp_path / "own")[1]
+    other = fit_pixel(
+        recipe, films, tmp_path / "other", labels=lambda item: {"x": len(item.id) % 2}, device="cpu"
     )
-    assert told.budgets[0].head.weight.shape[0] == 1
+    assert other.budgets[0].head.weight.shape[0] == 1
     items = films.items()
     values = private_labels(items, "attributes")
     assert own.history[-1]["chance"] == pytest.approx(own.budgets[0].chance(4, values))

@@ -21,7 +21,15 @@ from videoveil.data.records import Dataset
 from videoveil.encoders import create, save
 from videoveil.errors import CheckpointError, Diverged, NoHeadway, UsageError
 from videoveil.training import checkpoints, minimax
-from videoveil.training.minimax import CHECKPOINT, KEPT_FORMAT, Turns, acts, begins_anew, near_chance
+from videoveil.training.minimax import (
+    CHECKPOINT,
+    KEPT_FORMAT,
+    Turns,
+    acts,
+    begins_anew,
+    low_headway,
+    near_chance,
+)
 from videoveil.training.minimax_settings import (
     Budget,
     Headway,
@@ -459,6 +467,18 @@ def test_headway_is_the_last_loss_as_a_share_of_chance(budgets: list[float], sha
     played = [{"budget": value, "chance": 3.0} for value in budgets]
     assert near_chance(played) == pytest.approx(share)
     assert near_chance([{"utility": 1.0, "chance": 3.0}]) is None
+
+
+def test_a_game_that_hid_little_is_told_whether_it_was_to_be_stopped_or_not() -> None:
+    def told(share: float, *budgets: float, **more: Any) -> str:
+        history = [{"act": "budget start", "budget_learning": 9.0, "chance": 4.0}]
+        history += [{"act": "minimax", "budget": value, "chance": 4.0, **more} for value in budgets]
+        return low_headway(history, settings(headway=Headway(share=share)))
+
+    assert "L_B was 1.000, 25% of its chance level 4.000" in told(0.5, 3.0, 1.0)
+    assert told(0.5, 1.0, 2.0) == told(0.25, 3.0, 1.0) == told(0.5) == ""
+    assert "headway" not in told(0.5, 1.0)  # there is nothing to go on with
+    assert low_headway([{"act": "minimax", "utility": 1.0}], settings()) == ""
 
 
 def test_a_loss_that_is_no_number_stops_the_run_and_names_the_term(dataset: Dataset) -> None:

@@ -192,6 +192,19 @@ def test_a_pair_is_two_frames_of_one_clip_by_its_rule(rule: str, gaps: set[int],
     assert len(seen) >= min(3, len(gaps))
 
 
+@pytest.mark.parametrize("sampler", ["random", "spact"])  # pads, mirrors
+def test_a_random_pair_of_a_short_video_is_never_one_picture_twice(sampler: Any, films: Films) -> None:
+    private = [Sample(films.items[id_], torch.zeros(0)) for id_ in ("v8", "v9")]
+    source = batches(films, sampled(sampler), private=private)
+    seen = set()
+    for lap in range(12):
+        for batch in epoch(source, lap):
+            assert batch.views is not None
+            seen |= {(*moments(first), *moments(second)) for first, second in batch.views}
+    assert all(first < second for first, second in seen)
+    assert len(seen) > 4
+
+
 def test_a_gap_that_no_clip_has_is_refused_before_anything_is_trained() -> None:
     with pytest.raises(UsageError, match="gap:8"):
         replace(QUICK, budget=replace(PAIRS, pair="gap:8"))

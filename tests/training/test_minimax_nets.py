@@ -90,6 +90,18 @@ def test_a_single_view_is_asked_for_its_action_alone(temporal: Any) -> None:
     assert all(weight.grad is not None and not weight.grad.any() for weight in net.embed.parameters())
 
 
+def test_a_temporal_term_of_weight_0_is_told_and_moves_nothing() -> None:
+    net, targets = utility(temporal="triplet", w_temporal=0.0).train(), torch.tensor([0, 2])
+    logits, embedded = net(random(2, 3, 3, 8, SIZE, SIZE))
+    found = net.loss((logits, embedded), targets)
+    assert found.temporal > 0
+    assert torch.equal(found.total, found.action)
+    assert torch.allclose(found.total, nn.functional.cross_entropy(logits, targets))
+    found.total.backward()
+    assert net.embed is not None
+    assert all(weight.grad is not None and not weight.grad.any() for weight in net.embed.parameters())
+
+
 def test_cross_entropy_of_actions_is_its_equation() -> None:
     net, logits = utility(), random(4, CLASSES) * 4
     targets = torch.tensor([0, 2, 1, 1])

@@ -12,7 +12,7 @@ from torch import Tensor
 from videoveil.anonymizers.pixel import Grey, LowResolution, PixelAnonymizer, PixelConfig, UNet
 from videoveil.errors import Diverged
 from videoveil.training.minimax_settings import Start
-from videoveil.training.minimax_start import HELD_OUT, IdentityResult, learn_identity
+from videoveil.training.minimax_start import HELD_OUT, IdentityResult, learn_identity, shortfall
 
 SIZE, COUNT = 32, 40
 WHOLE = Start(
@@ -50,6 +50,18 @@ def test_the_identity_is_learnt_to_two_hundredths_on_pictures_never_seen() -> No
     assert result.epochs * -(-round(count * (1 - HELD_OUT)) // WHOLE.identity_batch) <= 300  # steps
     assert result.error <= 0.02
     assert anonymizer.identity_error(unseen) <= 0.02
+
+
+def test_what_is_left_of_a_start_that_missed_its_goal_is_said() -> None:
+    said = shortfall(0.0432, WHOLE)
+    assert "|x − f_A(x)| of 0.0432 on held-out frames instead of 0.018 at most" in said
+    assert "settings.start.identity_epochs=15" in said
+    for error, start in (
+        (0.018, WHOLE),
+        (math.nan, WHOLE),  # nothing was to be learnt
+        (0.0432, Start(identity_goal=0)),  # no goal was set: every epoch is taken
+    ):
+        assert shortfall(error, start) == ""
 
 
 def test_it_stops_as_soon_as_the_goal_is_reached() -> None:

@@ -81,7 +81,7 @@ def open_anonymizer(
 
     key: the secret of anonymizers that add noise. detector and fail_closed: of those that cover what is found; people
     are followed from frame to frame, and with `fail_closed` a frame in which one is lost becomes black, and so do all
-    after it until that person is found again.
+    after it until that person is found again, or has walked out.
     """
     cover, plus, then = source.partition("+")
     if cover in FOUND and plus:

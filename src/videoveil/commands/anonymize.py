@@ -54,7 +54,9 @@ def anonymize(
     fail_closed: Annotated[
         bool,
         typer.Option(
-            "--fail-closed", help="Blacken frames in which a followed person is lost, until found again."
+            "--fail-closed",
+            help="Blacken frames in which a followed person is not found, until found again or expected outside; "
+            "who was found in fewer than 3 frames is not followed.",
         ),
     ] = False,
     keep_empty: Annotated[

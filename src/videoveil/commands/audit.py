@@ -46,7 +46,7 @@ def audit(
     ] = None,
     fail_closed: Annotated[
         bool,
-        typer.Option("--fail-closed", help="It blackens frames in which a followed person is lost."),
+        typer.Option("--fail-closed", help="It blackens frames in which a followed person is not found."),
     ] = False,
     keep_empty: Annotated[
         bool,

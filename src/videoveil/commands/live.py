@@ -38,7 +38,9 @@ def live(
     fail_closed: Annotated[
         bool,
         typer.Option(
-            "--fail-closed", help="Blacken pictures in which a followed person is lost, until found again."
+            "--fail-closed",
+            help="Blacken pictures in which a followed person is not found, until found again or expected outside; "
+            "who was found in fewer than 3 pictures is not followed.",
         ),
     ] = False,
     latency: Annotated[

@@ -55,7 +55,11 @@ def train(
     option: Options = None,
     as_json: Json = False,
 ) -> None:
-    """Make an anonymizer, without any private label: of features, stored or looked at in the loop, or of pixels."""
+    """Make an anonymizer: of features, stored or looked at in the loop, or of pixels.
+
+    No private label goes in, but for pixel recipes whose budget nets are taught them: vita, vita-…, or any with
+    settings.budget.kind=labels.
+    """
     from videoveil.recipes import PixelRecipe, either
 
     chosen = either(recipe)
@@ -187,6 +191,7 @@ def _train_pixels(
 ) -> dict[str, Any]:
     """Videos teach f_T, and f_B too unless the recipe's budget is on images, which are the other dataset."""
     from videoveil.recipes import fit_pixel
+    from videoveil.recipes.fitting import run_notes
     from videoveil.recipes.looking import Looker, middle_clip, picture_run, require_beside
 
     videos, images = found["videos"], found.get("images")
@@ -209,4 +214,6 @@ def _train_pixels(
         )
     if os.environ.get("RANK", "0") == "0":
         picture_run(out, clip, beside=beside)
-    return {"hash": made.anonymizer.content_hash(), "size": made.anonymizer.config.size}
+    facts = {"hash": made.anonymizer.content_hash(), "size": made.anonymizer.config.size}
+    notes = run_notes(out)
+    return {**facts, "notes": notes} if notes else facts

@@ -327,6 +327,16 @@ class PairRule:
         first = int(generator.integers(frames - self.gap))
         return first, first + self.gap
 
+    def of(self, clip: Clip, generator: np.random.Generator) -> tuple[int, int]:
+        """Frame numbers of the two in a clip.
+
+        Two that `random` draws are distinct as pictures: frames that padding or mirroring repeats count once, and only
+        a clip of a single picture gives it twice.
+        """
+        frames = sorted(set(clip.indices)) if self.kind == "random" else clip.indices
+        first, second = self(len(frames), generator)
+        return frames[first], frames[second]
+
 
 def parse_pair(text: str) -> PairRule:
     """`random` (two distinct frames, uniformly), `gap:G` (G frames apart; the penalty paper uses 4) or `ends`."""
@@ -341,14 +351,8 @@ def parse_pair(text: str) -> PairRule:
 
 
 def static_pair(clip: Clip, generator: np.random.Generator) -> tuple[int, int]:
-    """SPLAVU static clips: two distinct frames of a clip, each to be tiled to a clip of its own.
-
-    Distinct as pictures: frames that padding or mirroring repeats count once. Only a clip of a single picture gives it
-    twice.
-    """
-    pictures = sorted(set(clip.indices))
-    first, second = PairRule("random")(len(pictures), generator)
-    return pictures[first], pictures[second]
+    """SPLAVU static clips: two distinct frames of a clip, each to be tiled to a clip of its own."""
+    return PairRule("random").of(clip, generator)
 
 
 def static_positions(frames: int, count: int) -> tuple[int, ...]:

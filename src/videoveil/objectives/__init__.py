@@ -7,7 +7,7 @@ from videoveil.objectives.invariance import temporal_invariance
 from videoveil.objectives.local_contrast import local_temporal_contrast
 from videoveil.objectives.penalty import above_bound, feature_penalty, rms, rms_penalty
 from videoveil.objectives.pixel import PixelLoss, PixelWeights, anonymizer_total, clip_utility
-from videoveil.objectives.rotation import ROTATION_CHANCE, rotate_quarters, rotation_loss
+from videoveil.objectives.rotation import ROTATION_CHANCE, quarter_labels, rotate_quarters, rotation_loss
 from videoveil.objectives.splavu import SplavuLoss, SplavuWeights, splavu_total, utility
 from videoveil.objectives.style import StyleLoss, gram, noisy_features
 from videoveil.objectives.temporal import moving_residual, temporal_budget
@@ -35,6 +35,7 @@ __all__ = [
     "negative_entropy",
     "noisy_features",
     "nt_xent",
+    "quarter_labels",
     "rms",
     "rms_penalty",
     "rotate_quarters",

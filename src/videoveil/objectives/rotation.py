@@ -12,6 +12,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from videoveil.errors import UsageError
+from videoveil.objectives.attributes import Per
 from videoveil.objectives.precision import precise
 
 TURNS = 4
@@ -29,15 +30,27 @@ def rotate_quarters(frames: Tensor) -> tuple[Tensor, Tensor]:
             "not square tells its turn by its shape"
         )
     turned = [torch.rot90(frames, turns, (2, 3)) for turns in range(TURNS)]
-    return torch.cat(turned), torch.arange(TURNS, device=frames.device).repeat_interleave(len(frames))
+    return torch.cat(turned), quarter_labels(len(frames), frames.device)
 
 
-def rotation_loss(logits: Tensor, labels: Tensor) -> Tensor:
-    """SPAct's RotNet budget, scalar: cross-entropy of logits (M, 4) with labels (M,); ln 4 for a blind guess."""
+def quarter_labels(count: int, device: torch.device) -> Tensor:
+    """(4·count,) how far each of the rows of `rotate_quarters` is turned."""
+    return torch.arange(TURNS, device=device).repeat_interleave(count)
+
+
+def rotation_loss(logits: Tensor, labels: Tensor, per: Per = "batch") -> Tensor:
+    """SPAct's RotNet budget: cross-entropy of logits (M, 4) with labels (M,); ln 4 for a blind guess.
+
+    `batch`: the mean, scalar. `sample`: (M / 4,), every frame's mean over its turns, in the order of `rotate_quarters`.
+    """
     if logits.dim() != 2 or logits.shape[1] != TURNS or labels.shape != (len(logits),) or not len(logits):
         raise UsageError(
             f"rotation: logits must be (M, {TURNS}) and labels (M,), not {tuple(logits.shape)} and "
             f"{tuple(labels.shape)}"
         )
+    if per == "sample" and not torch.equal(labels, quarter_labels(len(labels) // TURNS, labels.device)):
+        raise UsageError("rotation: a loss by sample needs the rows and labels of `rotate_quarters`")
     with precise(logits) as (exact,):
+        if per == "sample":
+            return F.cross_entropy(exact, labels, reduction="none").view(TURNS, -1).mean(0)
         return F.cross_entropy(exact, labels)

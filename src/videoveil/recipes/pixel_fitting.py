@@ -1,6 +1,7 @@
 """From a pixel recipe and videos to an anonymizer in a run folder.
 
-RUN/run.json               recipe as the run was begun with it, seed, where the videos were
+RUN/run.json               recipe as the run was begun with it, seed, where the videos were; `notes` on what a reader
+                           must know
 RUN/recipe.yaml            the recipe, for people
 RUN/identity.safetensors   f_A after its identity start
 RUN/checkpoint.safetensors, history.jsonl, epochs/   see training.minimax
@@ -10,6 +11,7 @@ RUN/config.json, model.safetensors, README.md   the anonymizer, as `PixelAnonymi
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
@@ -33,7 +35,7 @@ from videoveil.tasks.base import Clips
 from videoveil.tasks.targets import label_problems, targets, vocabulary
 from videoveil.training import checkpoints
 from videoveil.training.clip_batches import Frames, check, frames_memory
-from videoveil.training.minimax import MinimaxLoop, Progress
+from videoveil.training.minimax import MinimaxLoop, Progress, low_headway
 from videoveil.training.minimax_data import (
     MinimaxBatches,
     PrivacyStream,
@@ -42,8 +44,8 @@ from videoveil.training.minimax_data import (
     identity_frames,
 )
 from videoveil.training.minimax_nets import BudgetNet, UtilityNet
-from videoveil.training.minimax_settings import FREE_TO_CHANGE, Private
-from videoveil.training.minimax_start import IdentityResult, learn_identity
+from videoveil.training.minimax_settings import FREE_TO_CHANGE, MinimaxSettings, Private
+from videoveil.training.minimax_start import IdentityResult, learn_identity, shortfall
 
 if TYPE_CHECKING:
     from lightning.fabric import Fabric
@@ -115,13 +117,17 @@ def fit_pixel(
         if done:
             return Made(PixelAnonymizer.from_pretrained(folder))
         config = PixelConfig(recipe.stages, size=recipe.settings.size if recipe.trains else 0)
-        anonymizer = PixelAnonymizer(config, card=_card(recipe, sources), seed=seed)
+        anonymizer = PixelAnonymizer(config, seed=seed)
         made = Made(anonymizer)
         if recipe.trains:
             _require_weights(recipe, anonymizer)
             made = train(recipe, anonymizer, videos, images, labels, folder, seed, fabric, progress, look)
     anonymizer.cpu().eval()
+    notes = _notes(made, own)
+    anonymizer.card = _card(recipe, sources, notes)
     if fabric.is_global_zero:
+        if notes:
+            runs.note(folder, notes=notes)
         if made.utility is not None:
             save(made.utility.cpu().encoder, folder / ENCODER, {"recipe": recipe.name, "seed": seed})
         anonymizer.save_pretrained(folder)
@@ -295,6 +301,8 @@ def _identity_start(
         device=fabric.device,
         workers=own.workers,
     )
+    if fabric.is_global_zero and (problem := shortfall(result.error, own.start)):  # a long game may follow
+        warnings.warn(f"{recipe.name}: {problem}", stacklevel=2)
     if path is not None and fabric.is_global_zero:
         facts = {"error": result.error, "epochs": result.epochs}
         checkpoints.write(path, IDENTITY_FORMAT, anonymizer.state_dict(), facts)
@@ -309,11 +317,30 @@ def _data_hash(items: Sequence[Item], values: np.ndarray, privacy: PrivacyStream
     return files.value_hash([data, values.tolist(), other])
 
 
-def _card(recipe: PixelRecipe, sources: dict[str, Clips]) -> ModelCard:
-    data = ", ".join(f"{name}: {s.records().name} ({s.split or 'all'})" for name, s in sources.items())
-    how = "trained against budget nets" if recipe.settings.budget else "trained"
-    notes = f"Recipe `{recipe.name}`, {how if recipe.trains else 'not trained'}."
+def _notes(made: Made, own: MinimaxSettings) -> list[str]:
+    """What a reader must know of how the run went."""
+    started = "" if made.identity is None else shortfall(made.identity.error, own.start)
+    return [note for note in (started, low_headway(made.history, own)) if note]
+
+
+def _card(recipe: PixelRecipe, sources: Mapping[str, Clips], notes: Sequence[str]) -> ModelCard:
+    # images that the recipe does not want were there for pictures alone
+    taught = [name for name in sources if name == "videos" or recipe.wants_images]
+    data = ", ".join(
+        f"{name}: {sources[name].records().name} ({sources[name].split or 'all'})" for name in taught
+    )
+    how = _how(recipe) if recipe.trains else "not trained"
+    said = [f"Recipe `{recipe.name}`, {how}.", recipe.approximation]
+    said += [f"{note[0].upper()}{note[1:]}." for note in notes]
     return ModelCard(
         training_data=data if recipe.trains else "none: nothing was trained",
-        notes=" ".join(filter(None, (notes, recipe.approximation))),
+        notes=" ".join(filter(None, said)),
     )
+
+
+def _how(recipe: PixelRecipe) -> str:
+    budget = recipe.settings.budget
+    if budget is None:
+        return "trained"
+    told = f", which were taught private labels ({budget.labels})" if budget.kind == "labels" else ""
+    return f"trained against budget nets{told}"

@@ -40,8 +40,9 @@ STEPS_SMOOTHED = 4  # batches over which "until" is judged
 
 ADVICE = (
     "Give the anonymizer more turns, a larger rate or w_budget, restart the budget nets, or take information away (a "
-    "code of fewer pixels or levels); settings.headway.epochs=0 goes on with this run"
+    "code of fewer pixels or levels)"
 )
+GO_ON = "settings.headway.epochs=0 goes on with this run"
 
 Progress = Callable[[int, int, float], None]
 
@@ -178,7 +179,8 @@ class MinimaxLoop:
             if share is not None and share < headway.share:
                 return NoHeadway(
                     f"after {len(played)} epochs the budget nets still win: L_B is {share * self.chance:.3f}, "
-                    f"{share:.0%} of its chance level {self.chance:.3f} ({headway.share:.0%} are asked for). {ADVICE}"
+                    f"{share:.0%} of its chance level {self.chance:.3f} ({headway.share:.0%} are asked for). {ADVICE}; "
+                    f"{GO_ON}"
                 )
         return None
 
@@ -419,10 +421,26 @@ def utility_of(record: Mapping[str, Any]) -> float | None:
     return record.get("utility", record.get("utility_learning"))
 
 
-def near_chance(played: list[dict[str, Any]]) -> float | None:
+def near_chance(played: Sequence[Mapping[str, Any]]) -> float | None:
     """The last L_B that f_A met ÷ its chance level: 0 where budget nets know everything, 1 where they know nothing."""
     losses = [record["budget"] for record in played if "budget" in record]
     return losses[-1] / played[-1]["chance"] if losses else None
+
+
+def low_headway(history: Sequence[Mapping[str, Any]], settings: MinimaxSettings) -> str:
+    """What is to be said of a game that hid little; nothing where L_B came near its chance level.
+
+    By the share at which such a game is stopped, also where it was not to be.
+    """
+    played = [record for record in history if record["act"] == "minimax"]
+    share = near_chance(played)
+    if share is None or share >= settings.headway.share:
+        return ""
+    chance = played[-1]["chance"]
+    return (
+        f"at the end of the game L_B was {share * chance:.3f}, {share:.0%} of its chance level {chance:.3f}: the "
+        f"budget nets still won, so little or nothing is hidden from them. {ADVICE}"
+    )
 
 
 def _gather(fabric: Fabric) -> Gather:

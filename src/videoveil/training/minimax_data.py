@@ -187,7 +187,7 @@ class PrivacyStream(Stream):
             clips = [self.frames.read(item, one.indices) for one in (clip, self._clip(item, rng))]
             return views_of(clips, self.preset, generator)
         if self.settings.views == 2:
-            wanted = [clip.indices[i] for i in self.pair(len(clip), rng)]
+            wanted = list(self.pair.of(clip, rng))
         else:
             wanted = [clip.indices[int(rng.integers(len(clip)))]]
         return views_of(self.frames.read(item, wanted).split(1), self.preset, generator)

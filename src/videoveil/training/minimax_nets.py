@@ -5,7 +5,6 @@ Shapes: N samples, V views of each, T frames, H×W pixels, d channels of an embe
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -17,12 +16,17 @@ from videoveil.encoders import Classifier, Encoder, create
 from videoveil.encoders.base import seeded
 from videoveil.errors import CheckpointError, UsageError
 from videoveil.objectives import (
+    ROTATION_CHANCE,
+    PixelWeights,
     attribute_loss,
     budget_ceiling,
+    clip_utility,
     local_temporal_contrast,
     negative_entropy,
     nt_xent,
+    quarter_labels,
     rotate_quarters,
+    rotation_loss,
     temporal_invariance,
     temporal_triplet,
     uniform_target,
@@ -61,6 +65,7 @@ class UtilityNet(nn.Module):
     def __init__(self, settings: Utility, size: int, classes: int, *, seed: int = 0):
         super().__init__()
         self.settings = settings
+        self.weights = PixelWeights(temporal=settings.w_temporal)
         encoder = video_encoder(
             settings.encoder, settings.weights, size, settings.frames, settings.stride, seed
         )
@@ -91,13 +96,14 @@ class UtilityNet(nn.Module):
         if self.embed is None:
             return self.classifier(views[:, 0]), None
         if several == 1:
-            # a gradient of 0 for the embedding: several processes would wait for one for ever
-            idle = torch.stack([weight.sum() for weight in self.embed.parameters()]).sum()
-            return self.classifier(views[:, 0]) + 0 * idle, None
+            return self.classifier(views[:, 0]) + _idle(self.embed), None
         logits, features = self.classifier.with_features(views.flatten(0, 1))
         with torch.autocast(views.device.type, enabled=False):
             embedded = F.normalize(self.embed(features.float()), dim=1)
-        return logits.view(count, several, -1)[:, 0], embedded.view(count, several, -1)
+        logits = logits.view(count, several, -1)[:, 0]
+        if not self.weights.temporal:  # no part of the loss, see `clip_utility`
+            logits = logits + _idle(self.embed)
+        return logits, embedded.view(count, several, -1)
 
     def loss(self, out: tuple[Tensor, Tensor | None], targets: Tensor, gather: Gather = alone) -> UtilityLoss:
         """L_T of what `forward` gave; targets (N,) class numbers or (N, k) tags."""
@@ -112,7 +118,7 @@ class UtilityNet(nn.Module):
         temporal = torch.zeros((), device=logits.device)
         if embedded is not None:
             temporal = self._temporal(embedded, gather)
-        return UtilityLoss(action + self.settings.w_temporal * temporal, action, temporal, right)
+        return UtilityLoss(clip_utility(action, temporal, self.weights), action, temporal, right)
 
     def _temporal(self, z: Tensor, gather: Gather) -> Tensor:
         """z (N, V, d)."""
@@ -138,6 +144,11 @@ class UtilityNet(nn.Module):
             for hook in hooks:
                 hook.remove()
         return found
+
+
+def _idle(part: nn.Module) -> Tensor:
+    """0, with a gradient of 0 for a part that is not asked: several processes would wait for one for ever."""
+    return 0 * torch.stack([weight.sum() for weight in part.parameters()]).sum()
 
 
 def video_encoder(name: str, weights: str, size: int, frames: int, stride: int, seed: int) -> Encoder:
@@ -222,9 +233,7 @@ class BudgetNet(nn.Module):
             first, second = (gather(F.normalize(out[:, view], dim=1)) for view in (0, 1))
             return nt_xent(first, second, self.settings.temperature).view(1)
         if kind == "rotation":
-            count = len(out) // 4
-            turns = torch.arange(4, device=out.device).repeat_interleave(count)
-            return F.cross_entropy(out, turns, reduction="none").view(4, count).mean(0)
+            return rotation_loss(out, quarter_labels(len(out) // 4, out.device), per="sample")
         assert labels is not None
         return attribute_loss(out, labels, per="sample")
 
@@ -246,7 +255,7 @@ class BudgetNet(nn.Module):
         if kind in ("pairs", "clips"):
             return budget_ceiling(samples)
         if kind == "rotation":
-            return math.log(4)
+            return ROTATION_CHANCE
         assert labels is not None
         known = ~labels.isnan()
         counts = known * (labels.shape[1] / known.sum(1, keepdim=True).clamp_min(1))  # (n, k), 1 without gaps

@@ -107,6 +107,18 @@ def learn_identity(
     return IdentityResult(error, start.identity_epochs)
 
 
+def shortfall(error: float, start: Start) -> str:
+    """What is to be said of a start with this error; nothing where its goal was reached, or none was set."""
+    if not start.identity_goal or not error > start.identity_goal:  # NaN where nothing was to be learnt
+        return ""
+    return (
+        f"the identity start ended with a mean |x − f_A(x)| of {error:.3g} on held-out frames instead of "
+        f"{start.identity_goal:g} at most, so the game began with pictures that were changed already: give it more "
+        f"than settings.start.identity_epochs={start.identity_epochs}, or another rate than "
+        f"settings.start.identity_rate={start.identity_rate:g}"
+    )
+
+
 def _parts(places: np.ndarray, size: int) -> list[np.ndarray]:
     return [places[first : first + size] for first in range(0, len(places), size)]
 

@@ -21,6 +21,7 @@ from videoveil.objectives import (
     anonymizer_total,
     feature_penalty,
     noisy_features,
+    quarter_labels,
     rms,
     rms_penalty,
     strongest,
@@ -354,7 +355,7 @@ def sureness(members: Sequence[BudgetNet], guesses: Sequence[Tensor], labels: Te
             here = torch.arange(len(first), device=guess.device)
             found.append(((first @ second.T).argmax(1) == here).float().mean())
         elif kind == "rotation":
-            turns = torch.arange(4, device=guess.device).repeat_interleave(len(guess) // 4)
+            turns = quarter_labels(len(guess) // 4, guess.device)
             found.append((guess.argmax(1) == turns).float().mean())
         else:
             assert labels is not None

@@ -233,6 +233,47 @@ def test_giving_up_is_reported() -> None:
     assert [i for i, f in enumerate(patient.frames(video)) if not f.any()] == list(range(4, 12))
 
 
+def test_fail_closed_is_black_until_who_walks_out_is_expected_outside() -> None:
+    video = red_video(34, hidden=tuple(range(26, 34)))  # at the right edge from 24 on, outside from 29 on
+    closed = Obfuscator("blacken", Red(), fail_closed=True)
+    assert [i for i, frame in enumerate(closed.frames(video)) if not frame.any()] == [26, 27, 28]
+    followed = Obfuscator("blacken", Red(), tracker=Tracking())
+    out = list(followed.frames(video))
+    np.testing.assert_array_equal(out[26], video[26])
+    for report, lost in ((closed.report(), 3), (followed.report(), 0)):
+        assert (len(report.lost_frames), report.left, report.given_up) == (lost, 1, ())
+        assert "to an edge and taken to have gone over it: 1. Where they were still there, they are" in str(
+            report
+        )
+        assert report.to_json()["left"] == 1
+
+
+def test_fail_closed_is_black_while_somebody_is_behind_another() -> None:
+    video = red_video(8)
+    small, large = [20, 14, 26, 24, 0.9], [16, 10, 30, 30, 0.9]
+    boxes = [np.array([small, large] if t < 5 else [large], np.float32) for t in range(8)]
+    closed = Obfuscator("blacken", None, fail_closed=True)
+    out = list(closed.frames(video, boxes=boxes))
+    assert [i for i, frame in enumerate(out) if not frame.any()] == [5, 6, 7]
+    assert closed.report().hidden_frames == 0
+    followed = Obfuscator("blacken", None, tracker=Tracking())
+    assert all(frame.any() for frame in followed.frames(video, boxes=boxes))
+    assert (followed.report().lost_frames, followed.report().hidden_frames) == ((), 3)
+    assert "not found and taken to be behind others: 3." in str(followed.report())
+
+
+def test_who_was_found_too_seldom_to_be_followed_is_counted_and_blackens_nothing() -> None:
+    video = red_video(8, hidden=tuple(range(2, 8)), speed=0)
+    closed = Obfuscator("blacken", Red(), fail_closed=True)
+    assert all(frame.any() for frame in closed.frames(video))
+    report = closed.report()
+    assert (report.lost_frames, report.fleeting_frames) == ((), 4)
+    assert report.to_json()["fleeting_frames"] == 4
+    assert "who had been found too seldom before to be followed: 4." in str(report)
+    list(closed.frames(red_video(6)))
+    assert "still there" not in str(closed.report())
+
+
 # --- failures -------------------------------------------------------------------------------------------------
 
 
@@ -374,6 +415,8 @@ def test_everything_that_changes_the_output_changes_the_hash() -> None:
     ]
     assert len({obfuscator.content_hash() for obfuscator in kinds}) == len(kinds)
     assert Obfuscator("strong-blur", Red()).content_hash() == Obfuscator(STRONG, Red()).content_hash()
+    told = Obfuscator("blacken", Red(), tracker=Tracking()).settings()["tracker"]
+    assert "excused" not in told  # it came later and changes nothing here
     for obfuscator in kinds:
         require_exportable(obfuscator)
 

@@ -12,6 +12,7 @@ from videoveil.anonymizers.obfuscate.tracking import Followed, Tracker, Tracking
 from videoveil.errors import UsageError
 
 HEIGHT, WIDTH = 120, 160
+STRICT = Tracking(max_age=None, excused=False)  # as `fail_closed` follows people
 
 
 def at(x: float, y: float = 30, wide: float = 20, high: float = 50, score: float = 0.9) -> np.ndarray:
@@ -61,6 +62,20 @@ def test_nobody_is_lost_who_was_seen_too_seldom() -> None:
     assert lost([at(50), nobody()], Tracking(min_hits=1)) == [1]
 
 
+@pytest.mark.parametrize("settings", [None, STRICT])
+def test_who_was_seen_too_seldom_is_counted_where_not_found(settings: Tracking | None) -> None:
+    steps = follow([at(50), nobody(), at(50), *[nobody()] * 6], settings)
+    assert [i for i, step in enumerate(steps) if step.fleeting] == [
+        1,
+        3,
+        4,
+        5,
+        6,
+    ]  # then no longer waited for
+    assert not any(len(step.lost) or step.given_up or step.left for step in steps)
+    assert not any(step.fleeting for step in follow([at(50)] * 3 + [nobody()] * 3, settings))
+
+
 @pytest.mark.parametrize("direction", [1, -1])
 def test_walking_out_at_the_side_is_not_being_lost(direction: int) -> None:
     frames = []
@@ -71,6 +86,30 @@ def test_walking_out_at_the_side_is_not_being_lost(direction: int) -> None:
         frames.append(nobody() if gone else np.array([[cut[0], 30, cut[1], 80, 0.9]], np.float32))
     assert len(frames[-1]) == 0
     assert lost(frames) == []
+
+
+def walks_out() -> list[np.ndarray]:
+    """Found as long as 12 columns are in the picture; at 152, 158 and 164 at times 12, 13 and 14."""
+    places = [80 + 6 * t for t in range(20)]
+    return [at(x, wide=min(20, WIDTH - x)) if x <= WIDTH - 12 else nobody() for x in places]
+
+
+def test_whoever_is_not_excused_is_lost_on_the_way_out_until_expected_outside() -> None:
+    excused, strict = follow(walks_out()), follow(walks_out(), STRICT)
+    assert [i for i, step in enumerate(excused) if len(step.lost)] == []
+    assert [i for i, step in enumerate(excused) if step.left] == [12]
+    assert [i for i, step in enumerate(strict) if len(step.lost)] == [12, 13]
+    assert [i for i, step in enumerate(strict) if step.left] == [14]
+    assert not any(step.given_up for step in (*excused, *strict))
+
+
+def test_walking_out_takes_no_longer_than_it_may_wherever_the_sides_lead() -> None:
+    """Of a box that becomes narrower at both sides, as where somebody turns."""
+    narrower = [np.array([[100 + 6 * t, 30, 190 - 10 * t, 80, 0.9]], np.float32) for t in range(4)]
+    steps = follow([*narrower, *[nobody()] * 40], STRICT)
+    wait = STRICT.exit_frames
+    assert [i for i, step in enumerate(steps) if len(step.lost)] == list(range(4, 4 + wait))
+    assert [i for i, step in enumerate(steps) if step.left] == [4 + wait]
 
 
 def test_standing_at_the_edge_does_not_excuse_being_missed() -> None:
@@ -152,6 +191,17 @@ def test_who_is_behind_somebody_found_is_hidden_and_not_lost() -> None:
     assert lost(frames) == [10]
     assert lost(frames, Tracking(hidden=1.0)) == [10, 11]
     assert lost(frames, Tracking(hidden=0.4)) == []
+    assert [i for i, step in enumerate(follow(frames)) if step.hidden] == [11, 12]
+
+
+def test_whoever_is_not_excused_is_lost_behind_others_too() -> None:
+    wide = at(100, wide=30, high=60, y=28)
+    frames = [np.concatenate([at(40 + 5 * t), wide]) for t in range(14)]
+    frames[11:] = [wide] * 3  # expected at 95, 100 and 105: three quarters, then all behind the wide one
+    steps = follow(frames, STRICT)
+    assert [i for i, step in enumerate(steps) if len(step.lost)] == [11, 12, 13]
+    assert not any(step.hidden for step in steps)
+    assert lost(frames) == []
 
 
 def test_the_share_of_a_box_in_others_is_that_of_the_areas() -> None:

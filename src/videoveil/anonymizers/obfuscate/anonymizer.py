@@ -63,7 +63,7 @@ class Obfuscator(Classical):
     tracker: follow people; where one is lost, the place where they are expected is covered too, and the report tells.
     fail_closed: blacken the whole frame in which a followed person is lost (people are then followed in any case).
         Without a `tracker` of one's own frames stay black until that person is found again, for the rest of the video
-        if need be.
+        if need be; being behind others excuses nobody, and who walks out is lost until expected outside the picture.
     detector: may be None where every video's boxes are given.
     """
 
@@ -87,7 +87,7 @@ class Obfuscator(Classical):
             raise UsageError(f"margin={margin} must be at least 0")
         self.method, self.detector, self.margin = method, detector, margin
         self.fail_closed = fail_closed
-        self.tracker = tracker or (Tracking(max_age=None) if fail_closed else None)
+        self.tracker = tracker or (Tracking(max_age=None, excused=False) if fail_closed else None)
         self._tally = Tally()
 
     # --- streams ----------------------------------------------------------------------------------------------
@@ -219,7 +219,7 @@ class Obfuscator(Classical):
             "detector": None if self.detector is None else self.detector.identity(),
             "margin": float(self.margin),
             "fail_closed": self.fail_closed,
-            "tracker": None if self.tracker is None else asdict(self.tracker),
+            "tracker": None if self.tracker is None else _following(self.tracker),
         }
 
 
@@ -232,12 +232,13 @@ class _Planner:
 
     def plan(self, boxes: Boxes, height: int, width: int) -> FramePlan:
         if self._tracker is None:
-            self._tally.add(len(boxes), False, 0)
+            self._tally.add(len(boxes))
             return FramePlan(boxes)
         followed = self._tracker.step(boxes, height, width)
-        lost = bool(len(followed.lost))
-        self._tally.add(len(boxes), lost, followed.given_up)
-        return FramePlan(np.concatenate([boxes, followed.lost]), black=lost and self._closed)
+        self._tally.add(len(boxes), followed)
+        return FramePlan(
+            np.concatenate([boxes, followed.lost]), black=self._closed and len(followed.lost) > 0
+        )
 
 
 class Painter:
@@ -272,6 +273,12 @@ class Painter:
             raise ShapeMismatch(f"{len(indices)} frame numbers for {len(images)} frames")
         covered = [self.frame(int(index), image) for index, image in zip(indices, images)]
         return np.stack(covered) if covered else images.copy()
+
+
+def _following(tracker: Tracking) -> dict[str, Any]:
+    """The settings of a tracker as the output depends on them; what came later is left out where it changes nothing."""
+    known = asdict(tracker)
+    return {name: value for name, value in known.items() if name != "excused" or not value}
 
 
 def _as_image(frame: Tensor) -> np.ndarray:

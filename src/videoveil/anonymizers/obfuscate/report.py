@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from videoveil.anonymizers.obfuscate.tracking import Followed
+
 LIMIT = "Only what the detector found is covered. People it never saw are not covered, nor can they be counted here."
 FACES_ONLY = "Only faces are covered: body, clothes, hair and gait stay visible."
 SECOND = "What was not covered, and whom the detector never saw, is as the second layer leaves it: see that one's card."
@@ -31,6 +33,12 @@ class ObfuscationReport:
     lost: tuple[tuple[int, int], ...] = ()
     given_up: tuple[int, ...] = ()
     """Frames from which on a lost person was no longer waited for: from there on they may be seen."""
+    left: int = 0
+    """Followed people who were not found any more at an edge, and taken to have gone over it."""
+    hidden_frames: int = 0
+    """Frames in which a followed person was not found and taken to be behind others, and so not lost."""
+    fleeting_frames: int = 0
+    """Frames in which somebody was not found who had been found too seldom before to be followed."""
     second: str = ""
     """Hash of the anonymizer that the whole picture went through afterwards."""
 
@@ -56,6 +64,9 @@ class ObfuscationReport:
             "lost": [list(span) for span in self.lost],
             "lost_frames": sum(stop - first for first, stop in self.lost),
             "given_up": list(self.given_up),
+            "left": self.left,
+            "hidden_frames": self.hidden_frames,
+            "fleeting_frames": self.fleeting_frames,
             "on_lost": ON_LOST[self.on_lost],
             "limits": list(self.limits),
             **({"second": self.second} if self.second else {}),
@@ -81,7 +92,26 @@ class ObfuscationReport:
             lines.append(
                 f"A lost person was not found again and no longer waited for from frames {shown} on."
             )
-        return "\n".join([*lines, *self.limits])
+        return "\n".join([*lines, *self._uncounted(), *self.limits])
+
+    def _uncounted(self) -> list[str]:
+        """Where somebody who had been found was not found, and is not among the lost."""
+        counts = (
+            ("People who were followed to an edge and taken to have gone over it", self.left),
+            (
+                "Frames in which a followed person was not found and taken to be behind others",
+                self.hidden_frames,
+            ),
+            (
+                "Frames in which somebody was not found who had been found too seldom before to be followed",
+                self.fleeting_frames,
+            ),
+        )
+        return [
+            f"{what}: {count}. Where they were still there, they are not covered."
+            for what, count in counts
+            if count
+        ]
 
 
 @dataclass
@@ -93,18 +123,29 @@ class Tally:
     boxes: int = 0
     lost: list[list[int]] = field(default_factory=list)
     given_up: list[int] = field(default_factory=list)
+    left: int = 0
+    hidden_frames: int = 0
+    fleeting_frames: int = 0
 
-    def add(self, boxes: int, lost: bool, given_up: int) -> None:
-        if lost:
+    def add(self, boxes: int, followed: Followed | None = None) -> None:
+        """The next frame, with so many boxes; nobody is followed where it is None."""
+        if followed is not None:
+            self._follow(followed)
+        self.frames += 1
+        self.frames_with_people += bool(boxes)
+        self.boxes += boxes
+
+    def _follow(self, followed: Followed) -> None:
+        if len(followed.lost):
             if self.lost and self.lost[-1][1] == self.frames:
                 self.lost[-1][1] += 1
             else:
                 self.lost.append([self.frames, self.frames + 1])
-        if given_up:
+        if followed.given_up:
             self.given_up.append(self.frames)
-        self.frames += 1
-        self.frames_with_people += bool(boxes)
-        self.boxes += boxes
+        self.left += followed.left
+        self.hidden_frames += bool(followed.hidden)
+        self.fleeting_frames += bool(followed.fleeting)
 
     def report(self, method: str, detector: str, covers: str, on_lost: str) -> ObfuscationReport:
         return ObfuscationReport(
@@ -117,4 +158,7 @@ class Tally:
             self.boxes,
             tuple((first, stop) for first, stop in self.lost),
             tuple(self.given_up),
+            self.left,
+            self.hidden_frames,
+            self.fleeting_frames,
         )

@@ -3,7 +3,7 @@
 Boxes of a frame are joined to the people of the frames before by overlap (IoU) with where each is expected at constant
 velocity. A person who was found often enough, is not on the way out of the picture, is not found now, and is not
 expected behind somebody who is found, is *lost*: probably still there and not covered. What to do about it is the
-caller's business.
+caller's business, and so is whether the way out and the place behind somebody excuse anybody (`Tracking.excused`).
 
 The tracker sees boxes only. It cannot notice somebody who was never found, and where two people pass each other it may
 take one for the other.
@@ -42,6 +42,9 @@ class Tracking:
     """What counts as at an edge, as a share of the picture."""
     smoothing: float = 0.5
     """Weight of the newest step in the velocity."""
+    excused: bool = True
+    """Whether somebody who is leaving or hidden is not lost. False: hidden or not, whoever is not found is lost, and
+    whoever is leaving is until expected outside the picture."""
 
     def __post_init__(self) -> None:
         if not 0 < self.iou < 1 or not 0 < self.smoothing <= 1 or not 0 <= self.edge < 0.5:
@@ -68,6 +71,12 @@ class Followed:
     """(k, 5) where the lost people are expected; the score is that of their last box."""
     given_up: int
     """How many lost people are no longer waited for from this frame on."""
+    left: int
+    """How many people are taken to have left over an edge, and no longer waited for, from this frame on."""
+    hidden: int
+    """How many people are not found and not lost, because they are expected behind others."""
+    fleeting: int
+    """How many are not found who were found too seldom before to count as people."""
 
 
 @dataclass
@@ -99,15 +108,20 @@ class Tracker:
         """Take in the boxes of the next frame, (n, 5) in pixels of a picture of this size."""
         ahead = [person.expected() for person in self._people]
         owner = self._join(boxes, ahead)
-        ids, given_up = [], 0
+        ids, given_up, left, fleeting = [], 0, 0, 0
         staying: list[_Person] = []
         for place, person in enumerate(self._people):
             if place in owner:
                 self._found(person, boxes[owner[place]].astype(np.float64))
-            elif not self._missed(person, ahead[place], height, width):
-                given_up += int(person.missed > 0 and self._is_lost(person, boxes))
+                staying.append(person)
                 continue
-            staying.append(person)
+            fleeting += int(not self._known(person))
+            if self._left(person, ahead[place], height, width):
+                left += int(self._known(person))
+            elif self._waited_for(person, ahead[place]):
+                staying.append(person)
+            else:
+                given_up += int(self._is_lost(person, boxes))
         mine = {box: self._people[place].number for place, box in owner.items()}
         for index in range(len(boxes)):
             if index not in mine:
@@ -118,7 +132,9 @@ class Tracker:
         for person in staying:
             person.lost = person.missed > 0 and self._is_lost(person, boxes)
         lost = [person.box for person in staying if person.lost]
-        return Followed(tuple(ids), np.stack(lost).astype(np.float32) if lost else nobody(), given_up)
+        hidden = sum(person.missed > 0 and self._known(person) and not person.lost for person in staying)
+        where = np.stack(lost).astype(np.float32) if lost else nobody()
+        return Followed(tuple(ids), where, given_up, left, hidden, fleeting)
 
     def _join(self, boxes: Boxes, ahead: list[np.ndarray]) -> dict[int, int]:
         """{person: box}, the largest overlaps first; ties by place, so the result is always the same."""
@@ -158,23 +174,32 @@ class Tracker:
         person.hits += int(box[4] >= self.settings.sure)
         person.found, person.missed = person.found + 1, 0
 
+    def _known(self, person: _Person) -> bool:
+        """Whether it is a person for sure, and no mistake of the detector."""
+        return person.hits >= self.settings.min_hits
+
     def _is_lost(self, person: _Person, boxes: Boxes) -> bool:
         """Whether somebody without a box is a person for sure, and not behind the boxes of others."""
-        if person.hits < self.settings.min_hits:
+        if not self._known(person):
             return False
-        if person.lost and self.settings.max_age is None:
-            return True  # by now the expected place is a guess: that it is behind somebody tells nothing
+        if not self.settings.excused or (person.lost and self.settings.max_age is None):
+            return True  # of the lost the expected place is a guess: that it is behind somebody tells nothing
         return covered_share(person.box, boxes) < self.settings.hidden
 
-    def _missed(self, person: _Person, expected: np.ndarray, height: int, width: int) -> bool:
-        """Whether the person, who was not found, is still waited for."""
-        settings = self.settings
-        known = person.hits >= settings.min_hits
-        if self._leaving(person, height, width):
+    def _left(self, person: _Person, expected: np.ndarray, height: int, width: int) -> bool:
+        """Whether the person, who was not found, counts as gone over an edge."""
+        if not self._leaving(person, height, width):
             return False
+        x0, y0, x1, y1 = expected[:4]
+        outside = bool(x1 <= 0 or y1 <= 0 or x0 >= width or y0 >= height)
+        # sides that were last seen closing in on each other lead nowhere, so it does not take longer than it may
+        return self.settings.excused or outside or person.missed >= self.settings.exit_frames
+
+    def _waited_for(self, person: _Person, expected: np.ndarray) -> bool:
+        """Whether the person, who was not found, is still expected, and where."""
         person.missed += 1
         person.box = expected
-        patience = settings.max_age if known else settings.min_hits
+        patience = self.settings.max_age if self._known(person) else self.settings.min_hits
         return patience is None or person.missed <= patience
 
     def _leaving(self, person: _Person, height: int, width: int) -> bool:
