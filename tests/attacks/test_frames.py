@@ -24,6 +24,7 @@ from videoveil.data.twins.film import MP4, shoot
 from videoveil.encoders import Classifier, create, save
 from videoveil.errors import AnnotationError, BadItems, CheckpointError, UsageError
 from videoveil.tasks.base import Clips
+from videoveil.training.supervised import kept_epochs
 
 QUICK = FrameConfig(
     networks=("tiny",),
@@ -79,6 +80,37 @@ def weights(fitted: FittedPictureAttack) -> list[torch.Tensor]:
 
 def equal(one: FittedPictureAttack, two: FittedPictureAttack) -> bool:
     return all(torch.equal(a, b) for a, b in zip(weights(one), weights(two), strict=True))
+
+
+@pytest.mark.parametrize("knowledge", ["fresh", "fine-tuned"])
+def test_the_epoch_that_is_best_on_test_videos_is_told_beside_and_chooses_nothing(
+    knowledge: Any, films: Dataset, tmp_path: Path
+) -> None:
+    config = quick(networks=("tiny", "tiny@own"), knowledge=knowledge)
+    test, train = Clips(films, "test"), Clips(films, "train")
+    plain = FrameAttack(config).fit(train, device="cpu")
+    kept = FrameAttack(config, keep_every=2).fit(train, run=tmp_path, device="cpu")
+    assert equal(plain, kept)
+    one, two = plain.score(test), kept.score(test)
+    assert two.metrics[: len(one.metrics)] == one.metrics
+    assert [metric.name for metric in two.metrics[len(one.metrics) :]] == [
+        "best_selected_on_test_cmap",
+        "best_selected_on_test_cmap_video",
+    ]
+    folders = {path.parent.parent for path in tmp_path.rglob("epochs/*.safetensors")}
+    assert folders == {path.parent for path in tmp_path.glob("*/checkpoint.safetensors")}
+    for folder in folders:
+        assert [path.name for path in kept_epochs(folder)] == ["0002.safetensors", "0003.safetensors"]
+    for words in ("", "_video"):
+        values = [
+            one[f"cmap{words}_{net.title}{last}"].value for net in plain.attackers for last in ("", "_last")
+        ]
+        for net in kept.attackers:
+            early = dataclasses.replace(kept, attackers=(net.at(net.kept[0]),)).score(test)
+            values.append(early[f"cmap{words}"].value)
+        assert two[f"best_selected_on_test_cmap{words}"].value == max(values)  # type: ignore[type-var]
+    assert FittedPictureAttack.load(tmp_path / MODEL, FrameAttack()).score(test) == two
+    assert FittedPictureAttack.load(tmp_path / MODEL, FrameAttack()).score(test).headline.name == "cmap"
 
 
 # --- what is found ------------------------------------------------------------------------------------------

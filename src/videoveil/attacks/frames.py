@@ -40,7 +40,7 @@ from videoveil.attacks.picture_networks import (
     Pooling,
     logits_of,
 )
-from videoveil.attacks.picture_training import Training
+from videoveil.attacks.picture_training import Training, folder_name
 from videoveil.attacks.pictures import (
     Answers,
     FrameLabels,
@@ -54,10 +54,11 @@ from videoveil.data.records import Item
 from videoveil.encoders import Classifier, Encoder, create
 from videoveil.errors import CheckpointError, UsageError
 from videoveil.tasks import settings
-from videoveil.tasks.base import Clips, Metric, Progress, Role, Score, as_clips
+from videoveil.tasks.base import Clips, Metric, Progress, Role, Score, as_clips, best_on_test
 from videoveil.tasks.outcomes import AttributeOutcome, Outcome
 from videoveil.training import checkpoints, seeds
 from videoveil.training.clip_batches import Frames, check
+from videoveil.training.supervised import kept_epochs
 
 if TYPE_CHECKING:
     from lightning.fabric import Fabric
@@ -149,12 +150,17 @@ def spact() -> PaperFrames:
 
 @dataclass(frozen=True)
 class _Attack:
-    """What both attacks share. `labels` says what is known of an item, `moments` of a frame of it, for scoring."""
+    """What both attacks share. `labels` says what is known of an item, `moments` of a frame of it, for scoring.
+
+    `keep_every`: so many epochs apart the weights are kept beside an attacker's checkpoint, and `score` tells the best
+    of these on the test items too, as released code does, in metrics that say so.
+    """
 
     config: Any
     labels: Labels = own_attributes
     moments: FrameLabels | None = None
     raw: Clips | None = None  # raw videos to learn from, where `train` cannot be had without its anonymizer
+    keep_every: int = 0
     name: ClassVar[str]
     role: ClassVar[Role] = "attack"
     form: ClassVar[str]
@@ -178,7 +184,7 @@ class _Attack:
         if config.knowledge == "raw":
             train = raw_of(train) if self.raw is None else self.raw.with_split(train.split)
         elif config.knowledge == "fine-tuned":
-            first = replace(self, config=replace(config, knowledge="raw"))
+            first = replace(self, config=replace(config, knowledge="raw"), keep_every=0)
             folder = None if run is None else run / "raw"
             before = first.fit(train, run=folder, seed=seed, device=device, progress=progress, fabric=fabric)
             names = attribute_names(train.items(), self.labels)
@@ -189,7 +195,7 @@ class _Attack:
                 )
             begun = before.attackers
             config = replace(config, learning_rate=config.learning_rate * config.tuning)
-        job = Training(config, self.labels, train, seed, fabric, run, begun)
+        job = Training(config, self.labels, train, seed, fabric, run, begun, self.keep_every)
         made = FittedPictureAttack(self, job.names, tuple(job.attackers(progress)), seed)
         if run is not None and fabric.is_global_zero:
             made.save(run / MODEL)
@@ -325,6 +331,7 @@ class FittedPictureAttack:
             for words, pair in (("", found[name]), ("_last", last)):
                 metrics.append(Metric(f"cmap_{name}{words}", pair[0].cmap, pair[0].chance))
                 metrics.append(Metric(f"cmap_video_{name}{words}", pair[1].cmap, pair[1].chance))
+        metrics += self._best_epochs(test, list(found.values()))
         per_class: dict[str, dict[str, float | None]] = {}
         for place, name in enumerate(self.names):
             views, videos = ([pair[i].attributes[place] for pair in chosen.values()] for i in (0, 1))
@@ -336,6 +343,19 @@ class FittedPictureAttack:
             }
         words = PREVALENCE if self.task.moments is None else MANY
         return Score(self.task.name, len(test.items()), tuple(metrics), per_class, words)
+
+    def _best_epochs(
+        self, test: Clips, known: Sequence[tuple[AttributeReport, AttributeReport]]
+    ) -> list[Metric]:
+        """The most that any network finds after any epoch that was kept, with the others; nothing if none was."""
+        epochs = sorted({path.name for one in self.attackers for path in one.kept})
+        said = list(known)
+        for epoch in epochs:  # one after the other: together they may not fit into memory
+            then = [one.at(path) for one in self.attackers for path in one.kept if path.name == epoch]
+            said += replace(self, attackers=tuple(then)).reports(test).values()
+        views = [Metric("cmap", pair[0].cmap, pair[0].chance) for pair in said]
+        videos = [Metric("cmap_video", pair[1].cmap, pair[1].chance) for pair in said]
+        return [best_on_test(views), best_on_test(videos)] if epochs else []
 
     # --- on disk ---
 
@@ -396,7 +416,10 @@ def _restored(
         checkpoints.fill(network, checkpoints.part(tensors, f"{place}{suffix}"), source)
         networks.append(network.eval())
     chosen, last = networks[0], networks[-1]
-    return PictureAttacker(one["title"], chosen, last, config.lens(chosen), one["epoch"], one["history"])
+    kept = kept_epochs(Path(source).parent / folder_name(one["title"]))
+    return PictureAttacker(
+        one["title"], chosen, last, config.lens(chosen), one["epoch"], one["history"], kept
+    )
 
 
 def _report(said: Answers, names: Sequence[str]) -> AttributeReport:

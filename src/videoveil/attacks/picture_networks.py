@@ -11,7 +11,8 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any, ClassVar, Literal, get_args
 
 import numpy as np
@@ -26,7 +27,7 @@ from videoveil.encoders import Classifier, Encoder, create
 from videoveil.encoders.registry import EMBEDDED, resolve
 from videoveil.errors import UsageError
 from videoveil.media.transforms import looks, preset
-from videoveil.training.supervised import Judge, Optimizer, Plateau
+from videoveil.training.supervised import Judge, Optimizer, Plateau, as_kept
 
 Knowledge = Literal["fresh", "raw", "fine-tuned"]
 Pooling = Literal["mean", "attention"]
@@ -237,6 +238,7 @@ class PictureAttacker:
     lens: Lens
     epoch: int  # that was chosen
     history: Sequence[Mapping[str, Any]] = ()
+    kept: tuple[Path, ...] = ()  # weights of epochs along the way
 
     @classmethod
     def of(
@@ -257,6 +259,11 @@ class PictureAttacker:
         self.chosen.to(device)
         self.last.to(device)
         return self
+
+    def at(self, path: Path) -> PictureAttacker:
+        """As it was after an epoch that was kept, chosen or not."""
+        network = as_kept(self.last, path)
+        return replace(self, chosen=network, last=network, kept=())
 
     def networks(self) -> dict[str, Classifier]:
         """By what their scores are called; one where both are the same."""

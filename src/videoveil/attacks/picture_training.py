@@ -29,7 +29,7 @@ from videoveil.media.transforms import preset
 from videoveil.tasks import settings
 from videoveil.tasks.base import Clips, Progress
 from videoveil.training.clip_batches import ClipBatches, Frames, check, frames_memory
-from videoveil.training.supervised import Loop
+from videoveil.training.supervised import Loop, kept_epochs
 
 if TYPE_CHECKING:
     from lightning.fabric import Fabric
@@ -49,9 +49,11 @@ class Training:
         fabric: Fabric,
         run: Path | None = None,
         begun: Sequence[PictureAttacker] = (),
+        keep_every: int = 0,
     ):
         """`begun`: attackers of the same config that have learnt something else before, to go on from."""
         self.config, self.seed, self.fabric, self.run = config, seed, fabric, run
+        self.keep_every = keep_every
         self.veil, self.through = train.veil(), train.through()
         every = sorted(train.items(), key=lambda item: item.id)
         if not every:
@@ -105,9 +107,12 @@ class Training:
             what=f"attacker {title}",
             judge=judge,
             free=FREE_TO_CHANGE,
+            keep_every=self.keep_every,
         )
         history = loop.run()
         made = PictureAttacker.of(title, network, lens, judge, history)
+        if loop.folder is not None and self.keep_every:
+            made.kept = kept_epochs(loop.folder)
         if loop.folder is not None and self.fabric.is_global_zero:
             save(made.chosen.encoder, loop.folder / ENCODER, {"attack": title, "seed": self.seed})
         return made

@@ -7,7 +7,8 @@ compares them need not know which it has.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import math
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
@@ -170,6 +171,15 @@ class Score:
             "per_class": {name: dict(values) for name, values in self.per_class.items()},
             "baseline": self.baseline,
         }
+
+
+def best_on_test(found: Sequence[Metric]) -> Metric:
+    """The best of one metric over epochs, under a name that says how it was found.
+
+    Released code prints that. It is for reading beside what was chosen without the test items, never for a choice.
+    """
+    best = max(found, key=lambda one: -math.inf if one.value is None else one.value)
+    return Metric(f"best_selected_on_test_{best.name}", best.value, best.chance)
 
 
 class Fitted(Protocol):

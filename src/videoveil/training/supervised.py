@@ -7,12 +7,13 @@ divergence go, for a linear layer on features as for a whole video network on cl
 from __future__ import annotations
 
 import contextlib
+import copy
 import json
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args
 
 import torch
 from torch import Tensor, nn
@@ -24,12 +25,14 @@ from videoveil.training import checkpoints, seeds
 if TYPE_CHECKING:
     from lightning.fabric import Fabric
 
+N = TypeVar("N", bound=nn.Module)
 Progress = Callable[[int, int, float], None]
 Optimizer = Literal["adamw", "adam", "sgd"]
 Decay = Literal["cosine", "constant"]
 
 FORMAT = "videoveil-supervised-1"
 CHECKPOINT = "checkpoint.safetensors"
+EPOCHS, KEPT_FORMAT = "epochs", "videoveil-supervised-epoch-1"
 EXPLODED = 10.0  # an epoch whose loss is this many times the first one's has left the ground for good
 FREE_TO_CHANGE = ("checkpoint_every",)  # of the schedule; when a run is saved does not change what it learns
 
@@ -189,11 +192,18 @@ class Loop:
     what: str = "training"
     judge: Judge | None = None
     free: tuple[str, ...] = ()  # settings that may differ from those a run was begun with
+    keep_every: int = (
+        0  # epochs after which the weights are kept in FOLDER/epochs, and after the last; 0: never
+    )
     history: list[dict[str, float]] = field(default_factory=list)
 
     def run(self) -> list[dict[str, float]]:
         """Train to the last epoch; the network holds the result, the history one record per epoch."""
         schedule, fabric = self.schedule, self.fabric
+        if self.keep_every and (self.keep_every < 0 or self.folder is None):
+            raise UsageError(
+                f"keep_every={self.keep_every}: must be 0 or more, and weights are kept in a run folder"
+            )
         if schedule.batch % fabric.world_size:
             raise UsageError(
                 f"batch={schedule.batch} cannot be shared by {fabric.world_size} processes; make it a multiple"
@@ -217,6 +227,8 @@ class Loop:
                 self._require_sane()
                 self._judge(epoch)
                 last = epoch + 1 == schedule.epochs or schedule.over(self._losses())
+                if self.keep_every and ((epoch + 1) % self.keep_every == 0 or last):
+                    self._keep(epoch + 1)
                 if (epoch + 1) % schedule.checkpoint_every == 0 or last:
                     self._save()
         self.network.eval()
@@ -325,6 +337,12 @@ class Loop:
             checkpoints.write(self.folder / CHECKPOINT, FORMAT, tensors, facts)
         self.fabric.barrier()
 
+    def _keep(self, epoch: int) -> None:
+        if self.folder is not None and self.fabric.is_global_zero:
+            path = self.folder / EPOCHS / f"{epoch:04d}.safetensors"
+            checkpoints.write(path, KEPT_FORMAT, self.network.state_dict(), {"epoch": epoch})
+        self.fabric.barrier()
+
     def _resume(self) -> None:
         path = None if self.folder is None else self.folder / CHECKPOINT
         if path is None or not path.is_file():
@@ -338,3 +356,16 @@ class Loop:
         self.history = list(facts["history"])
         if self.judge is not None:
             self.judge.restore(checkpoints.part(tensors, "judge"), self.history)
+
+
+def kept_epochs(folder: Path) -> tuple[Path, ...]:
+    """The weights that a run has kept along the way (`Loop.keep_every`), by epoch."""
+    return tuple(sorted((folder / EPOCHS).glob("*.safetensors")))
+
+
+def as_kept(network: N, path: Path) -> N:
+    """A network like this one, in eval mode with the weights of an epoch that was kept."""
+    made = copy.deepcopy(network)
+    checkpoints.fill(made, checkpoints.read(path, KEPT_FORMAT)[0], str(path))
+    made.eval()
+    return made

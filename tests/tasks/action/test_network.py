@@ -38,6 +38,7 @@ from videoveil.tasks.action.network import (
 from videoveil.tasks.base import Clips
 from videoveil.training import checkpoints, seeds
 from videoveil.training.clip_batches import ClipBatches, Frames
+from videoveil.training.supervised import as_kept
 
 QUICK = NetworkConfig(
     encoder="tiny",
@@ -77,6 +78,32 @@ def weights(fitted: FittedNetwork) -> dict[str, torch.Tensor]:
 def equal(one: FittedNetwork, two: FittedNetwork) -> bool:
     mine, theirs = weights(one), weights(two)
     return mine.keys() == theirs.keys() and all(torch.equal(mine[name], theirs[name]) for name in mine)
+
+
+def test_the_epoch_that_is_best_on_test_videos_is_told_beside_the_last_and_chooses_nothing(
+    greys: Dataset, tmp_path: Path
+) -> None:
+    config, test = quick(epochs=5), Clips(greys, "test")
+    plain = train(greys, config)
+    kept = ActionNetwork(config, keep_every=2).fit(Clips(greys, "train"), run=tmp_path, device="cpu")
+    assert equal(plain, kept)
+    assert [path.name for path in kept.kept] == [f"{epoch:04d}.safetensors" for epoch in (2, 4, 5)]
+    assert all(
+        torch.equal(t, weights(kept)[n]) for n, t in as_kept(kept.network, kept.kept[-1]).state_dict().items()
+    )
+    one, two = plain.score(test), kept.score(test)
+    values = [
+        dataclasses.replace(kept, network=as_kept(kept.network, path), kept=()).score(test)["top1"].value
+        for path in kept.kept
+    ]
+    assert two.metrics[:-1] == one.metrics
+    assert two.metrics[-1].name == "best_selected_on_test_top1"
+    assert (two.metrics[-1].value, two.metrics[-1].chance) == (max(values), one["top1"].chance)  # type: ignore[type-var]
+    assert FittedNetwork.load(tmp_path / MODEL).score(test) == two
+    assert not train(greys, config, run=tmp_path / "other").kept
+    for every, run in ((1, None), (-1, tmp_path / "third")):
+        with pytest.raises(UsageError, match=f"keep_every={every}: .* kept in a run folder"):
+            ActionNetwork(config, keep_every=every).fit(Clips(greys, "train"), run=run, device="cpu")
 
 
 # --- learning -----------------------------------------------------------------------------------------------
