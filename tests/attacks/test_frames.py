@@ -110,7 +110,6 @@ def test_the_epoch_that_is_best_on_test_videos_is_told_beside_and_chooses_nothin
             values.append(early[f"cmap{words}"].value)
         assert two[f"best_selected_on_test_cmap{words}"].value == max(values)  # type: ignore[type-var]
     assert FittedPictureAttack.load(tmp_path / MODEL, FrameAttack()).score(test) == two
-    assert FittedPictureAttack.load(tmp_path / MODEL, FrameAttack()).score(test).headline.name == "cmap"
 
 
 # --- what is found ------------------------------------------------------------------------------------------

@@ -804,7 +804,7 @@ def test_hiding_is_what_the_budget_asks_for_and_the_leash_holds_it_back(tmp_path
     at_rest = {
         "rates": replace(GAME.rates, anonymizer=1e-12),
         "phases": (Phase("anonymizer"),),
-        "epochs": LATE,
+        "epochs": LATE // 2,
     }
     seeds = (1, 2, 3)
     threads = torch.get_num_threads()
